@@ -8,7 +8,7 @@ WORKERS ?= auto
 SAMPLE ?= 60
 JOBS ?= 1
 
-.PHONY: demo serve test test-slow coverage check mutants bench docs dist clean
+.PHONY: demo serve test test-slow coverage check size mutants bench docs dist clean
 
 demo: $(VENV)/.core
 	$(BIN)/hushmeter demo --force -o demo-report
@@ -20,7 +20,7 @@ test: $(VENV)/.test
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not slow"
 
 test-slow: $(VENV)/.test $(VENV)/.fuzz
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m slow
 
 coverage: $(VENV)/.test
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not slow" --cov=hushmeter --cov-report=term
@@ -31,6 +31,11 @@ check: $(VENV)/.test $(VENV)/.check
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tools.size --check
+
+# The numbers of size.toml beside those of the source. MORE="--before REVISION" compares packages.
+size: $(VENV)/.core
+	$(BIN)/python -m tools.size $(MORE)
 
 # Exit code 1 means that a change of the privacy core went unnoticed. MORE="--again" tries survivors again.
 mutants: $(VENV)/.test

@@ -35,12 +35,13 @@ from queue import SimpleQueue
 
 ROOT = Path(__file__).resolve().parents[1]
 STORE = ROOT / ".mutants"
-PACKAGES = ("noise", "privacy", "releases")
+PACKAGES = ("noise", "privacy", "releases", "ledger", "live")
 # The tests that must notice a change in a package, besides those of the package itself.
 MORE_TESTS = {
     "noise": ("tests/paper/test_theorem_2.py", "tests/paper/test_algorithm_3.py"),
     "privacy": ("tests/releases",),
     "releases": ("tests/privacy",),
+    "ledger": ("tests/fleet/test_release.py", "tests/fleet/test_refusals.py"),
 }
 
 SWAPPED_OPERATORS: dict[type[ast.AST], type[ast.AST]] = {

@@ -1,11 +1,18 @@
-"""`python -m tools.size`: how large the packages are, now and at an earlier revision.
+"""`make size`: how large the source is, and whether it grew past the numbers of size.toml.
 
-For every package the table has its modules, its lines of code (without blanks, comments and
-docstrings), its lines of docstrings, the parameters of its functions and the functions with more
-than eight of them; constructors of dataclasses have none of their own. Below it stand the modules
-of hushmeter that two commands load.
+- modules, code, docstrings: files of Python in `src`, lines without blanks, comments and
+  docstrings, and lines of docstrings.
+- wide_functions: functions outside `cli/` with more than eight parameters. A constructor that
+  `dataclass` writes does not count.
+- duplicates: pairs of passages in `src` and `tests` with six or more lines of code that are equal
+  apart from spaces, numbers and strings. Imports, lines without a name (rows of data) and lines of
+  one or two words or signs (a closing bracket) are passed over.
+- commands, command_parameters: commands that `hushmeter --help` lists, and the most parameters
+  that one of them has.
+- loaded_by_release, loaded_by_inspect: modules of hushmeter that `release --hide kettle` and
+  `inspect` import.
 
-    python -m tools.size --before fdbcfbc
+`--check` fails if a number is larger than in size.toml, and `--write` writes today's numbers there.
 """
 
 from __future__ import annotations
@@ -13,73 +20,79 @@ from __future__ import annotations
 import argparse
 import ast
 import io
+import json
 import os
+import re
 import subprocess
 import sys
 import tarfile
 import tempfile
+import tomllib
+from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+LIMITS = ROOT / "size.toml"
 MOST_PARAMETERS = 8
-PACKAGES = ("releases", "privacy", "advice", "ledger", "live", "fleet", "web", "noise", "cli")
+SHORTEST_PASSAGE = 6
+VALUE = re.compile(r"""[rbf]*"[^"]*"|[rbf]*'[^']*'|\b\d[\w.]*""")
+WORD = re.compile(r"\w+|[^\w\s]")
 COMMANDS = {
-    "release --hide": ["release", "meter.csv", "--hide", "kettle", "-o", "out.csv", "--force"],
-    "inspect": ["inspect", "meter.csv"],
+    "loaded_by_release": "release meter.csv --hide kettle -o out.csv",
+    "loaded_by_inspect": "inspect meter.csv",
 }
-COUNT = """
-import sys
+COUNT_LOADED = """
+import json, sys
 from hushmeter.cli import main
-sys.argv = ["hushmeter", *sys.argv[1:]]
 try:
     main()
-except SystemExit:
-    pass
-print(*sorted(name for name in sys.modules if name.startswith("hushmeter")), file=sys.stderr)
+except SystemExit as end:
+    assert not end.code, end.code
+print(json.dumps(sum(name.split(".")[0] == "hushmeter" for name in sys.modules)))
+"""
+COUNT_COMMANDS = """
+import json, typer
+from hushmeter.cli import app
+
+def widths(command):
+    inside = getattr(command, "commands", {}).values()
+    return [len(command.params), *(width for one in inside for width in widths(one))]
+
+shown = [one for one in typer.main.get_command(app).commands.values() if not one.hidden]
+print(json.dumps([len(shown), max(width for one in shown for width in widths(one))]))
 """
 
 
 @dataclass
 class Size:
-    """Sizes of one package.
-
-    Attributes
-    ----------
-    modules, code, docstrings : int
-        Modules, lines of code and lines of docstrings.
-    wide : list of str
-        Functions with more than eight parameters.
-    parameters : int
-        Parameters of all functions.
-    """
+    """Sizes of one package."""
 
     modules: int = 0
-    code: int = 0
-    docstrings: int = 0
-    parameters: int = 0
-    wide: list[str] | None = None
+    code: int = 0  # lines
+    docstrings: int = 0  # lines
+    wide: list[str] = field(default_factory=list)  # functions with more than eight parameters
 
 
-def measure(folder: Path) -> Size:
-    """Measure all modules of a folder."""
-    size = Size(wide=[])
-    for path in sorted(folder.rglob("*.py")):
-        text = path.read_text()
+def measure(paths: list[Path]) -> Size:
+    """Measure some modules."""
+    size = Size(modules=len(paths))
+    for path in paths:
+        text = path.read_text(encoding="utf-8")
         tree = ast.parse(text)
         inside = docstring_lines(tree)
-        size.modules += 1
         size.docstrings += len(inside)
         size.code += sum(
             bool(line.strip()) and not line.strip().startswith("#")
             for number, line in enumerate(text.splitlines(), 1)
             if number not in inside
         )
-        for name, count in functions(tree):
-            size.parameters += count
-            if count > MOST_PARAMETERS and size.wide is not None:
-                size.wide.append(f"{path.stem}.{name} ({count})")
+        wide = [(name, count) for name, count in functions(tree) if count > MOST_PARAMETERS]
+        size.wide += [f"{path.parent.name}/{path.stem}.{name} ({count})" for name, count in wide]
     return size
 
 
@@ -102,76 +115,158 @@ def functions(tree: ast.Module) -> Iterator[tuple[str, int]]:
             yield node.name, sum(name.arg not in ("self", "cls") for name in names)
 
 
-def loaded_modules(source: Path, arguments: list[str]) -> list[str]:
-    """Names of the modules of hushmeter that a command loads, on a small file of readings."""
+def comparable_lines(text: str) -> list[tuple[int, str]]:
+    """Number and form of the lines of code in which a passage is looked for."""
+    tree = ast.parse(text)
+    left_out = docstring_lines(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            left_out.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        words = WORD.findall(VALUE.sub("0", line))
+        has_name = any(word[0].isalpha() or word[0] == "_" for word in words)
+        if number not in left_out and has_name and len(words) > 2 and words[0] != "#":
+            found.append((number, " ".join(words)))
+    return found
+
+
+def duplicates(texts: dict[str, str]) -> list[str]:
+    """Pairs of places, by file and line, at which equal passages begin."""
+    lines = {name: comparable_lines(text) for name, text in texts.items()}
+    places: dict[tuple[str, ...], list[tuple[str, int]]] = defaultdict(list)
+    for name, found in lines.items():
+        forms = [form for _, form in found]
+        for i in range(len(forms) - SHORTEST_PASSAGE + 1):
+            places[tuple(forms[i : i + SHORTEST_PASSAGE])].append((name, i))
+    equal = {pair for same in places.values() for pair in combinations(same, 2)}
+    # A passage of seven lines is two equal runs of six: only the first of them counts.
+    return [
+        f"{a}:{lines[a][i][0]} ~ {b}:{lines[b][j][0]}"
+        for (a, i), (b, j) in sorted(equal)
+        if ((a, i - 1), (b, j - 1)) not in equal
+    ]
+
+
+def count_in_process(source: Path, code: str, arguments: str = "") -> Any:
+    """What a short program prints as JSON, in a folder with a small file of readings."""
     with tempfile.TemporaryDirectory() as folder:
         rows = "\n".join(f"2024-01-01T{h:02d}:00:00Z,{100 + 10 * h}" for h in range(24))
-        Path(folder, "meter.csv").write_text(f"timestamp,watts\n{rows}\n")
+        Path(folder, "meter.csv").write_text(f"timestamp,watts\n{rows}\n", encoding="utf-8")
         done = subprocess.run(
-            [sys.executable, "-c", COUNT, *arguments],
+            [sys.executable, "-c", code, *arguments.split()],
             cwd=folder,
             env={**os.environ, "PYTHONPATH": str(source)},
             capture_output=True,
             text=True,
             check=True,
         )
-    return done.stderr.split("\n")[-2].split()
+    return json.loads(done.stdout.splitlines()[-1])
 
 
-def report(source: Path) -> dict[str, list[object]]:
-    """All rows of the table for one source tree."""
-    rows: dict[str, list[object]] = {}
-    for package in (*PACKAGES, ""):
-        folder = source / "hushmeter" / package
-        # The ledger was a part of the fleet once.
-        if not folder.exists():
-            rows[package] = ["–"] * 5
-            continue
-        size = measure(folder)
-        wide = len(size.wide or [])
-        rows[package or "all"] = [
-            size.modules, size.code, size.docstrings, size.parameters, wide,
-        ]  # fmt: skip
-    for name, arguments in COMMANDS.items():
-        rows[f"modules loaded by {name}"] = [len(loaded_modules(source, arguments))]
-    return rows
+def count_all(root: Path) -> tuple[dict[str, int], Size, list[str]]:
+    """The numbers of size.toml for a project, its size and its duplicates."""
+    source = root / "src"
+    package = source / "hushmeter"
+    with ThreadPoolExecutor() as pool:
+        loaded = {
+            name: pool.submit(count_in_process, source, COUNT_LOADED, words)
+            for name, words in COMMANDS.items()
+        }
+        commands = pool.submit(count_in_process, source, COUNT_COMMANDS)
+        size = measure(sorted(package.rglob("*.py")))
+        modules = sorted([*package.rglob("*.py"), *(root / "tests").rglob("*.py")])
+        texts = {str(p.relative_to(root)): p.read_text(encoding="utf-8") for p in modules}
+        repeated = duplicates(texts)
+        number, parameters = commands.result()
+        outside = [name for name in size.wide if not name.startswith("cli/")]
+        numbers = {
+            "modules": size.modules,
+            "code": size.code,
+            "docstrings": size.docstrings,
+            "wide_functions": len(outside),
+            "duplicates": len(repeated),
+            "commands": number,
+            "command_parameters": parameters,
+            **{name: future.result() for name, future in loaded.items()},
+        }
+    return numbers, Size(size.modules, size.code, size.docstrings, outside), repeated
+
+
+def by_package(source: Path) -> dict[str, Size]:
+    """Size of every package; modules beside the packages are one of them."""
+    package = source / "hushmeter"
+    folders = sorted(p for p in package.iterdir() if p.is_dir() and any(p.rglob("*.py")))
+    sizes = {folder.name: measure(sorted(folder.rglob("*.py"))) for folder in folders}
+    return {**sizes, "(modules)": measure(sorted(package.glob("*.py")))}
 
 
 def unpack(revision: str, folder: str) -> Path:
-    """Write the source of a revision into a folder."""
+    """Write a revision into a folder."""
     archive = subprocess.run(
-        ["git", "archive", revision, "src"], cwd=ROOT, capture_output=True, check=True
+        ["git", "archive", revision, "src", "tests"], cwd=ROOT, capture_output=True, check=True
     ).stdout
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
         tar.extractall(folder, filter="data")
-    return Path(folder, "src")
+    return Path(folder)
 
 
-def main() -> None:
-    """Print the sizes now and, with --before, those of an earlier revision."""
+def print_packages(now: dict[str, Size], before: dict[str, Size]) -> None:
+    """Print the size of every package, and what it was before."""
+    print(f"{'':12}{'modules':>14}{'code':>18}{'docstrings':>18}{'> 8 parameters':>18}")
+    for name in sorted({*now, *before}):
+        cells = []
+        for column in ("modules", "code", "docstrings", "wide"):
+            pair = [getattr(sizes.get(name, Size()), column) for sizes in (before, now)]
+            numbers = [len(value) if column == "wide" else value for value in pair]
+            cells.append(f"{numbers[0]} → {numbers[1]}" if before else str(numbers[1]))
+        widths = (14, 18, 18, 18)
+        row = "".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
+        print(f"{name:12}{row}")
+
+
+def grown(numbers: dict[str, int], limits: dict[str, int]) -> list[str]:
+    """One sentence for every number that is larger than its limit, or has none."""
+    return [
+        f"{name} is {number}, and size.toml allows {limits.get(name, 'nothing of this name')}: "
+        "make it smaller, or raise the number in the same commit and say why."
+        for name, number in numbers.items()
+        if name not in limits or number > limits[name]
+    ]
+
+
+def main() -> int:
+    """Print the sizes; with --check the exit code is 1 if a number grew."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--check", action="store_true", help="fail if a number grew")
+    parser.add_argument("--write", action="store_true", help="write the numbers into size.toml")
+    parser.add_argument("--packages", action="store_true", help="show every package")
     parser.add_argument("--before", help="an earlier revision to compare with")
-    parser.add_argument("--wide", action="store_true", help="list functions with many parameters")
+    parser.add_argument("--list", action="store_true", help="list duplicates and wide functions")
     given = parser.parse_args()
-    now = report(ROOT / "src")
-    before: dict[str, list[object]] = {}
+    numbers, size, repeated = count_all(ROOT)
+    limits: dict[str, int] = tomllib.loads(LIMITS.read_text(encoding="utf-8"))
+    earlier: dict[str, int] = {}
+    packages: dict[str, Size] = {}
     if given.before:
         with tempfile.TemporaryDirectory() as folder:
-            before = report(unpack(given.before, folder))
-    print(f"{'':32}{'modules':>14}{'code':>16}{'docstrings':>16}{'parameters':>16}{'> 8':>10}")
-    for name, values in now.items():
-        old = before.get(name, [])
-        cells = [
-            f"{old[i]} → {value}" if i < len(old) else str(value) for i, value in enumerate(values)
-        ]
-        widths = (14, 16, 16, 16, 10)
-        print(f"{name:32}" + "".join(c.rjust(w) for c, w in zip(cells, widths, strict=False)))
-    if given.wide:
-        for package in PACKAGES:
-            size = measure(ROOT / "src" / "hushmeter" / package)
-            for function in size.wide or []:
-                print(f"{package}/{function}")
+            root = unpack(given.before, folder)
+            earlier, packages = count_all(root)[0], by_package(root / "src")
+    for name, number in numbers.items():
+        old = f"{earlier[name]} → " if name in earlier else ""
+        print(f"{name:20}{old + str(number):>18}   (at most {limits.get(name, '?')})")
+    if given.packages or given.before:
+        print_packages(by_package(ROOT / "src"), packages)
+    if given.list:
+        print(*repeated, *size.wide, sep="\n")
+    if given.write:
+        head = "".join(f"{line}\n" for line in LIMITS.read_text().splitlines() if line[:1] == "#")
+        rows = "".join(f"{name} = {number}\n" for name, number in numbers.items())
+        LIMITS.write_text(head + rows, encoding="utf-8")
+    too_large = grown(numbers, limits) if given.check else []
+    print(*too_large, sep="\n", end="\n" if too_large else "")
+    return int(bool(too_large))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

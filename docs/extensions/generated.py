@@ -10,7 +10,7 @@ from __future__ import annotations
 from command_reference import describe_commands
 from layout_list import describe_layouts, describe_sources
 from module_list import describe_modules
-from package_graph import PICTURE, draw, read_graph
+from package_graph import PICTURE, draw, group_graph, read_graph
 from public_names import describe_rest, list_names
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
@@ -34,7 +34,7 @@ def fill_page(app: Sphinx, page: str, source: list[str]) -> None:  # noqa: ARG00
 
 def check_picture(app: Sphinx) -> None:  # noqa: ARG001
     """Stop the build if docs/packages.svg does not show the imports of the source."""
-    if PICTURE.read_text(encoding="utf-8") != draw(read_graph()):
+    if PICTURE.read_text(encoding="utf-8") != draw(group_graph(read_graph())):
         raise ExtensionError(
             f"{PICTURE} is out of date: run python docs/extensions/package_graph.py"
         )

@@ -1,10 +1,11 @@
 """`python docs/extensions/package_graph.py`: draw docs/packages.svg from the imports of the source.
 
-A node is a package, or a module that lies beside the packages. There is an arrow from each node to
-the nodes that it imports. An import that only type checkers see does not count. Arrows that follow
-from others are left out: if `cli` imports `web` and `web` imports `home`, no arrow leads from
-`cli` to `home`. A node lies above everything that it imports, so the picture also proves that the
-graph has no cycle.
+A box is a package with the words that explain it. Two boxes hold several: the applications, none of
+which imports another, and the modules beside the packages that all others use. There is an arrow
+from each box to the boxes that it imports. An import that only type checkers see does not count.
+Arrows that follow from others are left out: if `cli` imports `advice` and `advice` imports
+`releases`, no arrow leads from `cli` to `releases`. A box lies above everything that it imports,
+so the picture also proves that the graph has no cycle.
 """
 
 from __future__ import annotations
@@ -21,7 +22,35 @@ PICTURE = ROOT / "docs" / "packages.svg"
 # These import everything on first use, or only call the command line.
 ENTRIES = {"__init__", "__main__"}
 
-BOX_W, BOX_H, GAP_X, GAP_Y, MARGIN = 112, 28, 18, 44, 12
+APPLICATIONS = ("battery", "behaviour", "fleet", "live", "price", "web")
+BASE = "base"
+APPLIED = "applications"
+CAPTIONS = {
+    "cli": "the commands: parsing and printing",
+    "report": "one page about a study",
+    "study": "sweeps and the paper's figures",
+    "plot": "figures",
+    APPLIED: "each stands alone",
+    "verification": "checks a release",
+    "restoration": "uses a release",
+    "advice": "which release suits a wish",
+    "theory": "what can be known at best",
+    "learn": "from data to a Home",
+    "attack": "which appliances are seen",
+    "threat": "what is seen of the household",
+    "releases": "request, promise, release, receipt",
+    "ledger": "budgets of meters",
+    "privacy": "what an ε means",
+    "noise": "exact mechanisms",
+    "synth": "synthetic homes and readings",
+    "read, write": "files in, files out",
+    BASE: "the nouns that all others use",
+}
+TOGETHER = {"read": "read, write", "write": "read, write"}
+CORE = {"releases", "privacy", "noise", "read, write", "attack", "theory"}
+"""The packages that a reading passes first, in a stronger colour."""
+
+BOX_H, GAP_X, GAP_Y, MARGIN = 44, 22, 40, 12
 Graph = dict[str, set[str]]
 # A box, or the place where an arrow from one box to another passes a row at some height.
 Node = str | tuple[str, str, int]
@@ -78,6 +107,26 @@ def _walk(node: ast.AST) -> Iterator[ast.AST]:
     yield node
     for child in ast.iter_child_nodes(node):
         yield from _walk(child)
+
+
+def group_graph(graph: Graph) -> Graph:
+    """Return the graph of the boxes: applications together, and the modules that all others use."""
+
+    def reachable(name: str) -> set[str]:
+        return {name}.union(*map(reachable, graph[name]))
+
+    modules = {name for name in graph if (SOURCE / f"{name}.py").is_file()}
+    base = {name for name in modules if reachable(name) <= modules}
+
+    def box(name: str) -> str:
+        if name in base:
+            return BASE
+        return APPLIED if name in APPLICATIONS else TOGETHER.get(name, name)
+
+    boxes: Graph = {}
+    for name, targets in graph.items():
+        boxes.setdefault(box(name), set()).update({box(target) for target in targets} - {box(name)})
+    return boxes
 
 
 def find_cycle(graph: Graph) -> list[str]:
@@ -204,7 +253,19 @@ def _order_row(
 
 
 def _width(node: Node) -> int:
-    return BOX_W if isinstance(node, str) else 6
+    if not isinstance(node, str):
+        return 6
+    return 22 + max(round(8.2 * len(_label(node))), round(6.2 * len(CAPTIONS.get(node, ""))))
+
+
+def _label(name: str) -> str:
+    if name == BASE:
+        return "home.py  trace.py  clock.py  errors.py  …"
+    if name == APPLIED:
+        return "  ".join(f"{one}/" for one in APPLICATIONS)
+    return "  ".join(
+        f"{one}/" if (SOURCE / one).is_dir() else f"{one}.py" for one in name.split(", ")
+    )
 
 
 def _arrow(points: list[tuple[float, float]]) -> str:
@@ -221,13 +282,15 @@ def _arrow(points: list[tuple[float, float]]) -> str:
 
 
 def _box(name: str, x: float, y: float) -> str:
-    is_package = (SOURCE / name).is_dir()
-    fill, stroke = ("#dcebf7", "#0072b2") if is_package else ("#f2f2f2", "#777777")
-    label = f"{name}/" if is_package else f"{name}.py"
+    fill, stroke = ("#dcebf7", "#0072b2") if name in CORE else ("#f2f2f2", "#777777")
+    if name == APPLIED:
+        fill, stroke = "#fdf0d5", "#b36b00"
+    width = _width(name)
     return (
-        f'  <rect x="{x - BOX_W / 2:.0f}" y="{y - BOX_H / 2:.0f}" width="{BOX_W}" height="{BOX_H}" '
-        f'rx="6" fill="{fill}" stroke="{stroke}"/>\n'
-        f'  <text x="{x:.0f}" y="{y + 5:.0f}">{label}</text>'
+        f'  <rect x="{x - width / 2:.0f}" y="{y - BOX_H / 2:.0f}" width="{width}" '
+        f'height="{BOX_H}" rx="6" fill="{fill}" stroke="{stroke}"/>\n'
+        f'  <text x="{x:.0f}" y="{y - 3:.0f}" font-weight="bold">{_label(name)}</text>\n'
+        f'  <text x="{x:.0f}" y="{y + 14:.0f}" font-size="11">{CAPTIONS.get(name, "")}</text>'
     )
 
 
@@ -253,9 +316,10 @@ def main() -> None:
     cycle = find_cycle(graph)
     if cycle:
         sys.exit(f"the packages import each other in a circle: {' → '.join(cycle)}")
-    PICTURE.write_text(draw(graph), encoding="utf-8")
-    arrows = sum(map(len, graph.values()))
-    sys.stdout.write(f"{len(graph)} packages and modules, {arrows} imports, no cycle\n")
+    boxes = group_graph(graph)
+    PICTURE.write_text(draw(boxes), encoding="utf-8")
+    arrows = sum(map(len, reduce_graph(boxes).values()))
+    sys.stdout.write(f"{len(boxes)} boxes, {arrows} arrows, no cycle\n")
 
 
 if __name__ == "__main__":

@@ -107,7 +107,7 @@ def test_bad_parameters_are_refused(parameters):
         RecurrentNet(HOME, **parameters)
 
 
-def test_a_missing_torch_is_told_at_once(monkeypatch):
+def test_a_missing_torch_is_reported_at_once(monkeypatch):
     monkeypatch.setattr("hushmeter.attack.recurrent_net.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r'pip install "\.\[deep\]"'):
         RecurrentNet(HOME)

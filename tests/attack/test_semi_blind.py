@@ -176,7 +176,7 @@ def test_bad_data_is_refused():
         SemiBlind(hm.Home([hm.Appliance("kettle", 2000.0)], 10.0)).predict([1.0])
 
 
-def test_a_missing_torch_is_told_at_once(monkeypatch):
+def test_a_missing_torch_is_reported_at_once(monkeypatch):
     monkeypatch.setattr("hushmeter.attack.conv.attacker.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r'pip install "\.\[deep\]"'):
         SemiBlind(hm.Home([hm.Appliance("kettle", 2000.0)], 10.0))

@@ -136,7 +136,7 @@ def test_it_runs_at_every_interval(interval_s):
     assert attacker.predict(trace.readings[:7]).shape == (7, 2)
 
 
-def test_readings_within_a_minute_are_told_apart():
+def test_readings_within_a_minute_are_distinguished():
     trace = make_trace(20_000, 15.0, seed=4)
     attacker = Tcn(HOME, channels=16, nets=1, steps=60, batch=8, window=64, rate=1e-2).fit(trace)
     test = make_trace(8000, 15.0, seed=5)
@@ -250,7 +250,7 @@ def test_bad_parameters_are_refused(parameters):
         Tcn(HOME, **parameters)
 
 
-def test_a_missing_torch_is_told_at_once(monkeypatch):
+def test_a_missing_torch_is_reported_at_once(monkeypatch):
     monkeypatch.setattr("hushmeter.attack.conv.attacker.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r'pip install "\.\[deep\]"'):
         Tcn(HOME)

@@ -69,7 +69,7 @@ def test_sentences_give_numbers_and_the_unit(name):
     assert "without the battery in over 99.9; a guess without your data is right in" in lines[0]
 
 
-def test_hopeless_batteries_are_told_so():
+def test_batteries_that_cannot_help_are_reported():
     control, battery = choose_control("direct", 7200), Battery(0.001, 3.0)
     found = assess_guarantee(NOISE, UNIT, battery, control, horizons=50)
     assert found.delta == 1

@@ -105,7 +105,7 @@ def test_the_bound_is_never_below_a_simulation_with_losses(name, efficiency, kin
     assert compared
 
 
-def test_gathered_laws_keep_the_mean_and_raise_every_moment(rng):
+def test_merged_distributions_keep_the_mean_and_raise_every_moment(rng):
     energy = np.linspace(-3, 4, 50_000)
     masses = rng.dirichlet(np.ones(50_000))
     cells, weights = _gather(energy, masses)
@@ -158,7 +158,7 @@ def noise_of(outputs, load, control, battery, grid):
     return np.array(noise)
 
 
-def test_a_pull_costs_what_it_says_and_is_not_free(rng):
+def test_a_pull_has_its_stated_cost_and_is_not_free(rng):
     """For random outputs the likelihood ratio of two loads stays within the composed ε."""
     mechanism = hm.Laplace(1.0, 10.0, on_grid=True)
     battery = Battery(100.0, 100.0, efficiency=0.8, interval_s=3600.0)

@@ -58,7 +58,7 @@ def test_long_rows_are_summed_to_hours(tmp_path):
     assert profiles.days.tolist() == ["2024-01-01", "2024-01-02"]
 
 
-def test_ragged_days_are_left_out_and_told(tmp_path):
+def test_incomplete_days_are_left_out_and_reported(tmp_path):
     frame = long_rows("2024-01-01T05:00", "2024-01-04")
     profiles = read_profiles(write(frame, tmp_path / "long.parquet"))
     assert profiles.days.tolist() == ["2024-01-02", "2024-01-03"]

@@ -42,7 +42,7 @@ def test_one_hour_has_a_closed_form(seed):
 
 
 @pytest.mark.parametrize("hours", [1, 2, 3, 8, 24])
-def test_the_exact_law_agrees_with_simulation(hours):
+def test_the_exact_distribution_agrees_with_simulation(hours):
     rng = np.random.default_rng(hours)
     draws = 100_000
     for _ in range(6):

@@ -44,7 +44,7 @@ def test_inspect_json_and_options(folder):
     assert {"format", "readings", "end", "unit", "gaps", "duplicates"} <= set(found)
 
 
-def test_inspect_names_the_next_command_with_what_it_was_told(folder, tmp_path):
+def test_inspect_names_the_next_command_with_the_given_options(folder, tmp_path):
     options = ("--time-column", "When", "--value-column", "Use", "--unit", "kWh", "--stamp", "end",
                "--tz", "Europe/London")  # fmt: skip
     said = run("inspect", folder / "half.csv", *options).stdout.splitlines()[-1]

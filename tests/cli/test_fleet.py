@@ -82,7 +82,7 @@ def test_a_second_time_the_ledger_says_no(released, fleet, tmp_path):
         assert opened.total("M00000000") == 6 * 51_000_000
 
 
-def test_what_is_left_out_is_told_in_one_sentence(tmp_path):
+def test_what_is_left_out_is_reported_in_one_sentence(tmp_path):
     columns = readings()
     columns["interval_s"][5] = 900
     write(tmp_path / "in/x.parquet", columns)
@@ -100,7 +100,7 @@ def test_what_is_left_out_is_told_in_one_sentence(tmp_path):
     assert run("ledger", "verify", "--ledger", ledger).returncode == 0
 
 
-def test_other_columns_span_and_law(tmp_path):
+def test_other_columns_span_and_mechanism(tmp_path):
     columns = readings()
     columns["mpan"] = columns.pop("meter")
     write(tmp_path / "in/x.parquet", columns)

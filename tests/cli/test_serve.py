@@ -142,7 +142,7 @@ def test_settings_follow_the_address():
     assert address_of("10.0.0.1", 80, "abc") == "http://10.0.0.1:80/#token=abc"
 
 
-def test_a_taken_port_is_told_in_one_sentence():
+def test_a_taken_port_is_reported_in_one_sentence():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = run("serve", "--port", port, expect=1)
@@ -165,7 +165,7 @@ def test_help_has_an_example():
 
 
 @pytest.mark.parametrize("missing", ["fastapi", "plotly"])
-def test_without_the_extra_the_pip_command_is_told(missing):
+def test_without_the_extra_the_pip_command_is_shown(missing):
     code = (
         f"import sys; sys.modules[{missing!r}] = None; sys.argv = ['hushmeter', 'serve', "
         "'--port', '0']; from hushmeter.cli import main; main()"

@@ -22,7 +22,7 @@ def test_a_sweep_writes_rows_and_prints_a_table(tmp_path):
     assert "contains a finished sweep" in again.stderr
 
 
-def test_failures_are_told_and_the_rest_is_kept(tmp_path):
+def test_failures_are_reported_and_the_rest_is_kept(tmp_path):
     broken = STUDY.replace('"multi-shot"', '"multi-shot"\nparameters = { rounding = "up" }')
     (tmp_path / "study.toml").write_text(broken)
     done = run("sweep", tmp_path / "study.toml", "-o", tmp_path / "out", "--json", expect=1)

@@ -143,6 +143,7 @@ class Page:
         self.names: dict[str, Any] = self.module.__dict__
         self.printed = ""
         self.outcomes: list[tuple[Command, Outcome]] = []
+        self.left_out: list[str] = []  # blocks that need what this machine lacks
         self._running: list[subprocess.Popen[bytes]] = []
 
     def run(self, blocks: Sequence[Block]) -> None:
@@ -150,7 +151,10 @@ class Page:
         sys.modules[self.module.__name__] = self.module
         try:
             for block in blocks:
-                if "skip" not in block.notes and not missing_needs(block):
+                missing = missing_needs(block)
+                if missing:
+                    self.left_out.append(f"{block.place} needs {', '.join(missing)}")
+                elif "skip" not in block.notes:
                     self._run(block)
         finally:
             del sys.modules[self.module.__name__]

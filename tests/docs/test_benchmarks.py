@@ -12,7 +12,7 @@ def test_the_table_of_ratios_is_the_saved_one():
     assert shown == markdown_table(json.loads(RESULTS.read_text(encoding="utf-8"))).strip()
 
 
-def test_a_missed_target_is_said():
+def test_a_missed_target_is_reported():
     row = {"name": "a", "ratio": 1234.6, "versus": "b", "target": 2e3, "note": "c"}
     results = {
         "python": "3",

@@ -49,7 +49,7 @@ def test_wrong_examples_would_be_noticed():
             command.make_context("inspect", words)
 
 
-def test_words_and_examples_are_told_apart():
+def test_words_and_examples_are_distinguished():
     words, examples = REFERENCE.split_help(
         "Do it.\n\nMore\nwords.\n\nExample: a b\n-c\n\nExample: d"
     )

@@ -89,7 +89,7 @@ def test_the_changelog_has_the_form_of_keep_a_changelog():
     assert set(re.findall(r"^### (.+)$", text, re.M)) <= kinds
 
 
-def test_nobody_is_told_to_install_a_name_that_is_not_registered():
+def test_no_page_installs_a_name_that_is_not_registered():
     unregistered = re.compile(r"pip install (?:-\S+ )*[\"']?hushmeter")
     texts = {name: (ROOT / name).read_text(encoding="utf-8") for name in tracked_files()}
     assert [name for name, text in texts.items() if unregistered.search(text)] == []

@@ -88,7 +88,7 @@ def test_a_release(fleet, ledger, tmp_path):
         assert opened.verify() == []
 
 
-def test_the_noise_has_the_law_of_the_mechanism(tmp_path, ledger):
+def test_the_noise_has_the_distribution_of_the_mechanism(tmp_path, ledger):
     fleet = small_fleet(tmp_path, meters=100, days=20, files=2)
     release(fleet, tmp_path / "out", ledger)
     noise = np.concatenate([noise_of(fleet, tmp_path / "out", n) for n in list_files(fleet)])
@@ -771,7 +771,7 @@ def test_a_ledger_that_composes_charges_less_than_the_sum(tmp_path):
         assert opened.total("a") == 2 * charge["micro_epsilon"]
 
 
-def test_a_dry_run_tells_what_a_release_would_do_and_does_nothing(fleet, ledger, tmp_path):
+def test_a_dry_run_prints_what_a_release_would_do_and_does_nothing(fleet, ledger, tmp_path):
     columns = readings(meters=("M00000000", "odd"))
     columns["interval_s"][50] = 900
     write(fleet / "x.parquet", columns)

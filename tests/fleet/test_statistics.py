@@ -144,7 +144,7 @@ def test_units_become_watts(tmp_path):
     assert table["mean_w"].to_numpy() == pytest.approx(np.array(sums) * 2000 / 96, rel=1e-3)
 
 
-def test_what_the_errors_leave_out_is_said(tmp_path):
+def test_what_the_errors_leave_out_is_stated(tmp_path):
     columns = readings()
     columns["interval_s"][1] = 900
     write(tmp_path / "in/a.parquet", columns)

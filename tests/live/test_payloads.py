@@ -99,7 +99,7 @@ def test_other_payloads_get_one_sentence(kind, payload, sentence):
     assert "5" not in str(caught.value)
 
 
-def test_faults_that_may_follow_from_a_value_are_told_apart():
+def test_faults_that_may_follow_from_a_value_are_distinguished():
     """Only a fault of the line or of the time may make a gap; the others carry their time."""
     with pytest.raises(NotAReading, match="checksum"):
         make_parser("dsmr")("", TELEGRAM.encode() + b"0000\r\n")

@@ -71,7 +71,7 @@ def test_laplace_closed_forms_agree_with_the_generic_convolution():
     assert np.allclose(mechanism._excess_steps(b), generic, rtol=1e-8, atol=1e-10)
 
 
-def test_a_very_wide_law_is_gathered_into_cells():
+def test_a_very_wide_distribution_is_merged_into_cells():
     mechanism = Laplace("0.0001", 200)
     width, _ = _difference_excess(mechanism)
     assert width > 1

@@ -46,7 +46,7 @@ def test_the_analytic_formula_agrees_with_dp_accounting():
 @pytest.mark.parametrize("epsilon", ["0.1", "1", "5", "15"])
 @pytest.mark.parametrize("steps", [1, 2, 11, 100])
 @pytest.mark.parametrize("delta", [1e-3, 1e-6])
-def test_the_discrete_law_keeps_its_delta(epsilon, steps, delta):
+def test_the_discrete_distribution_keeps_its_delta(epsilon, steps, delta):
     sigma, _ = calibrate_sigma(Fraction(epsilon), Fraction(str(delta)), steps, False)
     assert discrete_delta(Fraction(epsilon), Fraction(sigma) ** 2, steps) <= Fraction(str(delta))
     worst = max(float_discrete_delta(float(epsilon), sigma, s) for s in range(1, steps + 1))
@@ -133,7 +133,7 @@ def test_group_privacy_inverts_the_formula():
 
 
 @pytest.mark.parametrize(("epsilon", "sensitivity"), [(1, 1), (5, 1), (20, 1), (20, 10), (1, 10)])
-def test_group_privacy_on_a_coarse_grid_is_that_of_the_law_itself(epsilon, sensitivity):
+def test_group_privacy_on_a_coarse_grid_is_that_of_the_distribution_itself(epsilon, sensitivity):
     """At σ = 0.6 steps the continuous formula would promise an ε that has three times the δ."""
     mechanism = Gaussian(epsilon, 1e-6, sensitivity)
     for shift in (0.5 * sensitivity, 3 * sensitivity):

@@ -292,7 +292,7 @@ def test_group_privacy():
         laplace.epsilon_for(-1)
 
 
-def test_the_opendp_engine_releases_the_same_law(chi_square):
+def test_the_opendp_engine_releases_the_same_distribution(chi_square):
     pytest.importorskip("opendp")
     mechanism = Laplace(0.5, 10.0, grid=0.5, engine="opendp", clamp=(0.0, 100.0))
     released = mechanism.release(np.full(100_000, 50.2))

@@ -45,18 +45,18 @@ def draw(sampler, size, key=KEY):
     ],
     ids=repr,
 )
-def test_two_million_draws_have_the_closed_law(mechanism, chi_square):
+def test_two_million_draws_have_the_exact_distribution(mechanism, chi_square):
     assert chi_square(mechanism.sample(2_000_000, key=KEY), mechanism.pmf) > 1e-6
 
 
-def test_the_check_sees_a_law_one_per_cent_off(chi_square):
+def test_the_check_detects_a_distribution_one_per_cent_off(chi_square):
     samples = Laplace(0.5, 10.0).sample(2_000_000, key=KEY)
     assert chi_square(samples, Laplace("0.505", 10.0).pmf) < 1e-6
 
 
 @pytest.mark.parametrize("digits", [2, 3])
 @pytest.mark.parametrize("words", [(32, 64), (8, 64), (8, 16)])
-def test_digits_put_together_have_the_law(digits, words, chi_square):
+def test_combined_digits_have_the_distribution(digits, words, chi_square):
     sampler = DigitSampler(Fraction(1, 30), digits, 7, *words)
     size = 300_000 if words[1] == 64 else 30_000
     mechanism = Laplace(1, 30, on_grid=True)
@@ -66,7 +66,7 @@ def test_digits_put_together_have_the_law(digits, words, chi_square):
 @pytest.mark.parametrize("digits", [1, 2, 3])
 @pytest.mark.parametrize("word_bits", [32, 8])
 @pytest.mark.parametrize("inner", [1, 4, 9])
-def test_stairs_put_together_have_the_law(digits, word_bits, inner, chi_square):
+def test_combined_stairs_have_the_distribution(digits, word_bits, inner, chi_square):
     law = StairClass(Fraction(1, 5), 9, inner, 3 ** (digits - 1))
     samples = draw(StairSampler(law, digits, 3, word_bits, 64), 300_000)
     mechanism = Staircase(Fraction(1, 5), 9, on_grid=True)

@@ -108,13 +108,13 @@ def test_a_corrupt_table_is_refused():
         check_masses(table, weights[:-1])
 
 
-def test_a_law_too_wide_for_one_table_is_refused():
+def test_a_distribution_too_wide_for_one_table_is_refused():
     with pytest.raises(InputError, match="too many"):
         build_table(TwoSidedGeometric(Fraction(1, 10**4)))
 
 
 @pytest.mark.parametrize("law", SMALL, ids=repr)
-def test_small_words_take_the_slow_path_and_keep_the_law(law, chi_square):
+def test_small_words_take_the_slow_path_and_keep_the_distribution(law, chi_square):
     samples = draw(law, 400_000, word_bits=8)
     sentinel = build_table(law, 8).weights()[build_table(law, 8).sentinel]
     assert sentinel >= 2 << 24
@@ -148,7 +148,7 @@ def test_residual_floors_are_certified_and_rise():
 
 @pytest.mark.parametrize("word_bits", [32, 8])
 @pytest.mark.parametrize("law", SMALL, ids=repr)
-def test_table_and_residual_together_are_the_law(law, word_bits):
+def test_table_and_residual_together_are_the_distribution(law, word_bits):
     """The mixture identity 2^w·p = n + L·R, in whole numbers up to the residual's 64 bits."""
     floors = floor_masses(law, word_bits)
     weight = (1 << word_bits) - sum(floors)

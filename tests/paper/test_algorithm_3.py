@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
-import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.paper.likelihood_ratios import (
+    check_certified_ratios,
+    epsilons,
+    protected_inputs,
+    worst_log_ratio,
+)
 
 from hushmeter.errors import InputError
 from hushmeter.noise import Laplace, Staircase
-from hushmeter.noise.certified_masses import FlatStaircase, exp_minus
-from hushmeter.noise.parameters import to_steps
-
-epsilons = st.fractions(Fraction(1, 1000), 20, max_denominator=1000)
-powers = st.decimals("0.1", "5000", places=2)
-grids = st.sampled_from(["0.01", "0.1", "0.25", "1", "5", "1/3", "7"])
-readings = st.floats(-20_000, 20_000)
+from hushmeter.noise.certified_masses import FlatStaircase
 
 
 def height(magnitude: int, steps: int, inner: int) -> int:
@@ -27,16 +25,11 @@ def height(magnitude: int, steps: int, inner: int) -> int:
     return stair + (place >= inner)
 
 
-@given(epsilons, powers, grids, readings, st.floats(-1, 1), st.integers(-(10**6), 10**6))
+@given(protected_inputs(Staircase))
 @settings(max_examples=300, deadline=None)
-def test_no_output_tells_protected_inputs_apart_by_more_than_epsilon(
-    epsilon, sensitivity, grid, reading, part, output
-):
-    mechanism = Staircase(epsilon, sensitivity, grid)
-    other = reading + part * float(sensitivity)
-    assume(abs(Fraction(reading) - Fraction(other)) <= Fraction(sensitivity))
-    places = (to_steps(x, mechanism.exact_grid) for x in (reading, other))
-    here, there = (height(abs(output - p), mechanism.steps, mechanism.inner) for p in places)
+def test_no_output_separates_protected_inputs_by_more_than_epsilon(drawn):
+    mechanism, distances, _ = drawn
+    here, there = (height(d, mechanism.steps, mechanism.inner) for d in distances)
     # The normalising constant is the same for both inputs: the ratio is e^(ε·(there − here)).
     assert abs(here - there) <= 1
 
@@ -45,28 +38,14 @@ def test_no_output_tells_protected_inputs_apart_by_more_than_epsilon(
 @settings(max_examples=60, deadline=None)
 def test_certified_masses_keep_the_ratio(epsilon, steps, at, data):
     inner = data.draw(st.integers(1, steps))
-    low, high = FlatStaircase(epsilon, steps, inner).masses(256, 64)
-    growth = exp_minus(epsilon, 256)
-
-    def index(value):
-        return 2 * value if value >= 0 else -2 * value - 1
-
-    for shift in {1, steps // 2, steps, -steps}:
-        first, second = index(at), index(at + shift)
-        if max(first, second) < len(low):
-            assert (low[first] * growth.low) >> 256 <= high[second]
+    check_certified_ratios(FlatStaircase(epsilon, steps, inner), epsilon, steps, at)
 
 
 @pytest.mark.parametrize("epsilon", ["0.1", "1", "3"])
 @pytest.mark.parametrize("steps", [1, 2, 5, 9])
 def test_exhaustive_ratio_for_small_sensitivities(epsilon, steps):
     mechanism = Staircase(epsilon, steps, on_grid=True)
-    k = np.arange(-12 * steps, 12 * steps + 1)
-    worst = 0.0
-    for shift in range(-steps, steps + 1):
-        ratio = mechanism.log_pmf(k) - mechanism.log_pmf(k + shift)
-        worst = max(worst, float(np.abs(ratio).max()))
-    assert worst == pytest.approx(float(epsilon))
+    assert worst_log_ratio(mechanism, steps) == pytest.approx(float(epsilon))
 
 
 def test_one_step_more_than_protected_breaks_the_claim():

@@ -2,65 +2,44 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from tests.paper.likelihood_ratios import (
+    check_certified_ratios,
+    epsilons,
+    protected_inputs,
+    worst_log_ratio,
+)
 
 from hushmeter.noise import Laplace
-from hushmeter.noise.certified_masses import TwoSidedGeometric, exp_minus
-from hushmeter.noise.parameters import to_steps
+from hushmeter.noise.certified_masses import TwoSidedGeometric
 
 KEY = bytes(range(32))
 
-epsilons = st.fractions(Fraction(1, 1000), 20, max_denominator=1000)
-powers = st.decimals("0.1", "5000", places=2)
-grids = st.sampled_from(["0.01", "0.1", "0.25", "1", "5", "1/3", "7"])
-readings = st.floats(-20_000, 20_000)
 
-
-@given(epsilons, powers, grids, readings, st.floats(-1, 1), st.integers(-(10**6), 10**6))
+@given(protected_inputs(Laplace))
 @settings(max_examples=300, deadline=None)
-def test_no_output_tells_protected_inputs_apart_by_more_than_epsilon(
-    epsilon, sensitivity, grid, reading, part, output
-):
-    mechanism = Laplace(epsilon, sensitivity, grid)
-    other = reading + part * float(sensitivity)
-    assume(abs(Fraction(reading) - Fraction(other)) <= Fraction(sensitivity))
-    here, there = (to_steps(x, mechanism.exact_grid) for x in (reading, other))
+def test_no_output_separates_protected_inputs_by_more_than_epsilon(drawn):
+    mechanism, (here, there), epsilon = drawn
     # The normalising constant is the same for both inputs, so the log-ratio is exactly this.
-    log_ratio = mechanism.rate * abs(abs(output - here) - abs(output - there))
-    assert log_ratio <= epsilon
+    assert mechanism.rate * abs(here - there) <= epsilon
 
 
 @given(epsilons.filter(lambda e: e > 1), st.integers(1, 40), st.integers(-40, 40))
 @settings(max_examples=60, deadline=None)
 def test_certified_masses_keep_the_ratio(epsilon, steps, at):
-    low, high = TwoSidedGeometric(epsilon / steps).masses(256, 64)
-    growth = exp_minus(epsilon, 256)
-
-    def index(value):
-        return 2 * value if value >= 0 else -2 * value - 1
-
-    for shift in {1, steps // 2, steps, -steps}:
-        first, second = index(at), index(at + shift)
-        if max(first, second) < len(low):
-            # P(i)·e^(−ε) ≤ P(i + d) is possible for every value within the bounds.
-            assert (low[first] * growth.low) >> 256 <= high[second]
+    check_certified_ratios(TwoSidedGeometric(epsilon / steps), epsilon, steps, at)
 
 
 @pytest.mark.parametrize("epsilon", ["0.1", "1", "3"])
 @pytest.mark.parametrize("steps", [1, 2, 5, 9])
 def test_exhaustive_ratio_for_small_sensitivities(epsilon, steps):
     mechanism = Laplace(epsilon, steps, on_grid=True)
-    k = np.arange(-12 * steps, 12 * steps + 1)
-    for shift in range(-steps, steps + 1):
-        ratio = mechanism.log_pmf(k) - mechanism.log_pmf(k + shift)
-        assert np.abs(ratio).max() <= float(epsilon) * (1 + 1e-12)
+    assert worst_log_ratio(mechanism, steps) <= float(epsilon) * (1 + 1e-12)
     worst = mechanism.log_pmf(0) - mechanism.log_pmf(steps)
     assert worst == pytest.approx(float(epsilon))
 

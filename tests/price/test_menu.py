@@ -107,7 +107,7 @@ def test_the_answer_moves_as_it_must(menu):
     assert "at no ε of the menu" in tell_menu(hopeless)[0]
 
 
-def test_every_assumption_is_told(menu):
+def test_every_assumption_is_stated(menu):
     told = tell_menu(menu)
     assert all(f"Assumed: {line}" in told for line in menu.assumptions)
     text = " ".join(told)

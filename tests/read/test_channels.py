@@ -35,7 +35,7 @@ def test_cells_are_means_and_silence_is_held():
     assert found.mains == "metered"
 
 
-def test_long_silence_is_a_gap_and_is_told():
+def test_a_long_pause_is_a_gap_and_is_reported():
     mains = [channel("mains", range(0, 120, 6), range(20))]
     trace, notes, _ = put(mains, [channel("lamp", [0, 90, 114], [1, 2, 3])], hold_s=30)
     assert len(trace) < 20

@@ -266,7 +266,7 @@ def test_what_domoticz_leaves_open_is_asked_for(domoticz):
         read_meter(domoticz, meter="5", tz="Europe/Amsterdam", reading_length="1d")
 
 
-def test_two_devices_of_one_name_are_told_apart_by_their_number(domoticz):
+def test_two_devices_of_one_name_are_distinguished_by_their_number(domoticz):
     with changing(domoticz) as database:
         database.execute("UPDATE DeviceStatus SET Name = 'Plug' WHERE ID = 5")
     with pytest.raises(DataError, match="holds 2 sensors named 'Plug'"):
@@ -274,7 +274,7 @@ def test_two_devices_of_one_name_are_told_apart_by_their_number(domoticz):
     assert len(read_meter(domoticz, meter="5", tz="Europe/Amsterdam")) == 23
 
 
-def test_the_hour_that_occurs_twice_is_told_apart(domoticz):
+def test_the_hour_that_occurs_twice_is_resolved(domoticz):
     clocks = [f"2024-10-27 02:{m:02d}:00" for m in range(0, 60, 5)] * 2 + ["2024-10-27 03:00:00"]
     with changing(domoticz) as database:
         database.execute("DELETE FROM Meter")

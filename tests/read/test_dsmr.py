@@ -44,7 +44,7 @@ def test_telegrams_without_time_or_power(samples, save):
         read_meter(save(nothing, "p1.txt"))
 
 
-def test_the_zone_can_be_told(samples, save):
+def test_the_zone_can_be_given(samples, save):
     data = re.sub(rb"(\d{12})W\)", rb"\1S)", samples.dsmr(4))
     body = b"".join(part.rsplit(b"!", 1)[0] + b"!\r\n" for part in _telegrams(data))
     summer = read_meter(save(body, "p1.txt"))
@@ -57,7 +57,7 @@ def _telegrams(data):
     return [b"/" + part for part in data.split(b"/")[1:]]
 
 
-def test_what_is_fed_in_is_said(samples, save):
+def test_energy_fed_into_the_grid_is_reported(samples, save):
     data = samples.dsmr(4).replace(b"2.7.0(00.000", b"2.7.0(01.500")
     body = b"".join(part.rsplit(b"!", 1)[0] + b"!\r\n" for part in _telegrams(data))
     found = read_recording(save(body, "p1.txt"))
@@ -112,7 +112,7 @@ def test_checksums_without_leading_zeros(save):
     assert not any("torn" in note for note in found.notes)
 
 
-def test_one_telegram_is_said_to_be_one(samples, save):
+def test_a_single_telegram_is_reported_as_one(samples, save):
     with pytest.raises(DataError, match="holds a single reading"):
         read_meter(save(samples.dsmr(1), "p1.txt"))
     heat = samples.dsmr(1).replace(b"1-0:1.7.0", b"1-0:9.7.0")

@@ -32,12 +32,12 @@ def test_the_power_of_ten_and_power_units(samples, save):
     assert watts.readings[0] == 100.0
 
 
-def test_gzip_is_told_by_content(samples, save):
+def test_gzip_is_recognised_by_content(samples, save):
     trace = read_meter(save(samples.zipped(samples.green_button()), "feed.bin"))
     assert len(trace) == 10
 
 
-def test_the_unit_can_be_told(samples, save):
+def test_the_unit_can_be_given(samples, save):
     text = samples.green_button().replace(b"ReadingType", b"Nothing")
     told = read_recording(save(text, "feed.xml"), ReadOptions(unit="milliWh"))
     assert told.trace.readings[0] == pytest.approx(0.4)

@@ -84,7 +84,7 @@ def test_a_register_is_differenced(save):
     assert trace.metering.register_step_w == pytest.approx(60.0)
 
 
-def test_several_entities_must_be_told_apart(samples, save):
+def test_several_entities_must_be_distinguished(samples, save):
     text = samples.ha_history() + samples.ha_history().split(b"\n", 1)[1].replace(b"meter_", b"b_")
     with pytest.raises(DataError, match=r"holds 2 sensors.*`value_column="):
         read_meter(save(text))

@@ -157,7 +157,7 @@ def test_refit_jitter_goes_on_a_grid(samples, save):
     assert any("exceed the aggregate" in note for note in found.notes)
 
 
-def test_pecan_street_homes_are_told_apart(samples, save):
+def test_pecan_street_homes_are_distinguished(samples, save):
     path = save(samples.pecan_street())
     with pytest.raises(DataError, match=r"holds 2 homes \(dataid: 26, 59\)"):
         read_home_data(path)

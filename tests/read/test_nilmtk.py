@@ -103,7 +103,7 @@ def test_a_building_with_only_a_meter_is_read(store):
     assert found.trace.power is None
 
 
-def test_apparent_power_is_said_and_reactive_is_refused(store):
+def test_apparent_power_is_reported_and_reactive_is_refused(store):
     found = read_home_recording(store({1: ACTIVE, 2: ("power", "apparent")}))
     assert "meter2 is apparent power; no active power is there." in found.notes
     with pytest.raises(DataError, match=r"meter2 has no active or apparent.*power reactive"):
@@ -143,7 +143,7 @@ def test_plain_numpy_metadata_is_let_through(store):
     assert read_home_data(store({1: ACTIVE, 2: ACTIVE}, metadata)).names == ("kettle",)
 
 
-def test_without_the_extra_the_pip_command_is_told(store, tmp_path, monkeypatch):
+def test_without_the_extra_the_pip_command_is_shown(store, tmp_path, monkeypatch):
     import hushmeter as hm
 
     path = store({1: ACTIVE, 2: ACTIVE})

@@ -124,7 +124,7 @@ def test_files_that_hold_no_readings(save, head, sentence):
     assert "\n" not in str(caught.value)
 
 
-def test_a_tar_is_told_also_inside_gzip(samples, save):
+def test_a_tar_is_recognised_also_inside_gzip(samples, save):
     for data in (tar(samples.plain_csv()), samples.zipped(tar(samples.plain_csv()))):
         with pytest.raises(DataError, match="is a tar archive: unpack it"):
             read_meter(save(data))

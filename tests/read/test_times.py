@@ -73,7 +73,7 @@ def test_what_cannot_be_a_time_is_refused(column, sentence):
         parse_times(column, PATH, None)
 
 
-def test_the_hour_that_occurs_twice_is_told_apart_in_either_order():
+def test_the_hour_that_occurs_twice_is_resolved_in_either_order():
     clock = np.array(
         ["2024-10-27T01:30", "2024-10-27T01:30", "2024-10-27T02:30"], "datetime64[ns]"
     ).astype(np.int64)
@@ -134,7 +134,7 @@ def test_month_names(text):
     assert read_stamps(pa.array([text]), PATH).ns.tolist() == [moment]
 
 
-def test_a_second_pass_at_other_seconds_is_told_apart(rng):
+def test_a_second_pass_at_other_seconds_is_distinguished(rng):
     """A logger that keeps no round seconds: no time of the hour occurs twice."""
     utc = np.datetime64("2024-10-27T00:00", "ns").astype(np.int64) + np.cumsum(
         rng.integers(6, 9, 3000) * 10**9
@@ -181,7 +181,7 @@ def test_every_order_of_day_and_month(save, pattern, count):
     assert found.trace.times[-1] == np.datetime64("2024-01-01") + np.timedelta64(count - 1, "h")
 
 
-def test_an_order_that_is_a_guess_is_said(save):
+def test_an_order_that_is_a_guess_is_reported(save):
     us = read_recording(save(table("%m/%d/%Y %H:%M")), LONDON)
     assert us.public.clock_changes.endswith("read month first, though 01/01/2024 00:00 fits both")
     one_day = table("%d/%m/%Y %H:%M", 24)

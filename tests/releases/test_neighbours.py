@@ -208,7 +208,7 @@ def telling_files():
 
 
 @pytest.mark.parametrize("name", telling_files())
-def test_no_file_tells_of_a_run(name, tmp_path):
+def test_no_file_reveals_a_run(name, tmp_path):
     """Each of these files failed its audit: times, gaps and notes followed from the values."""
     (tmp_path / "meter.csv").write_text(telling_files()[name])
     home = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)])

@@ -105,7 +105,7 @@ def damage(folder, kind):
         ("not json", "b.json is not a JSON file: write it again"),
     ],
 )
-def test_damage_is_told_in_one_sentence(folder, kind, message):
+def test_damage_is_reported_in_one_sentence(folder, kind, message):
     damage(folder, kind)
     with pytest.raises(DataError, match=message) as caught:
         collect_results([folder])
@@ -119,7 +119,7 @@ def test_nothing_at_all(tmp_path):
         collect_results([tmp_path / "none"])
 
 
-def test_an_incomplete_answer_is_told_with_its_name(tmp_path):
+def test_an_incomplete_answer_is_reported_with_its_name(tmp_path):
     told = r"b.json is damaged or incomplete \(KeyError: 'unit'\)"
     with pytest.raises(DataError, match=told), reading(tmp_path / "b.json"):
         json.loads("{}")["unit"]

@@ -78,7 +78,7 @@ def test_the_scores_of_the_analyst_are_those_of_the_table(page, table):
     assert {row[1] for row in rows[5:]} == {f"{value:.3f}" for value in floors}
 
 
-def test_costs_are_means_over_releases_and_near_the_law(page, table):
+def test_costs_are_means_over_releases_and_near_the_exact_value(page, table):
     rows = page.table(f"“{NAME}”, laplace noise: measured mean")
     releases = table.query("mechanism == 'laplace' and attacker == 'co'")
     means = releases.groupby("epsilon").mean(numeric_only=True)
@@ -147,7 +147,7 @@ def test_without_the_study_there_are_scores_but_no_proofs(swept, tmp_path):
     assert page.table(f"“{NAME}”: in how many out of 100")
 
 
-def test_failed_cells_are_told(swept, tmp_path):
+def test_failed_cells_are_reported(swept, tmp_path):
     folder = shutil.copytree(swept / "results", tmp_path / "results")
     table = pd.read_parquet(folder / "results.parquet")
     alone = (table.epsilon == 10) & (table.mechanism == "laplace")

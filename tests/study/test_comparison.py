@@ -166,7 +166,7 @@ def test_the_authors_programs_need_their_loads():
         assert states[4].tolist() == [True, True, False, False, False]
 
 
-def test_an_attacker_that_fails_is_left_out_and_told():
+def test_an_attacker_that_fails_is_left_out_and_reported():
     home = hm.synth.ready_home("similar8")
     train, test = split_trace(hm.synth.trace(home, 480, 0.98), 0.5)
     case = Case("home", home, train, test)

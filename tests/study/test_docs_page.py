@@ -29,7 +29,7 @@ def test_the_page_is_what_the_generator_makes_of_the_saved_data():
     assert (DOCS / "reproduction.md").read_text(encoding="utf-8") == render(DOCS / "figures")
 
 
-def test_the_page_tells_claim_result_verdict_and_reason_of_every_item():
+def test_the_page_has_claim_result_verdict_and_reason_of_every_item():
     page = (DOCS / "reproduction.md").read_text(encoding="utf-8")
     assert page.startswith(OPENING)
     *sections, last = page.split("\n## ")[1:]

@@ -50,7 +50,7 @@ def test_a_missing_folder_is_refused(tmp_path):
         Setting(data=tmp_path / "none")
 
 
-def test_a_set_that_is_there_is_used_and_a_broken_one_is_told(tmp_path):
+def test_a_set_that_is_there_is_used_and_a_broken_one_is_reported(tmp_path):
     folder = tmp_path / "refit"
     folder.mkdir()
     trace = save_day(folder / "refit_houses_2_day.parquet")

@@ -42,7 +42,7 @@ def by_kinks(home, vector, noise):
     return total + np.diff(slopes) @ np.asarray(noise.difference_excess(kinks))
 
 
-def test_the_law_of_the_difference():
+def test_the_distribution_of_the_difference():
     noise = ContinuousLaplace(3.0)
     mass = 2 * quad(noise.difference_density, 0, np.inf)[0]
     mean = 2 * quad(lambda x: x * noise.difference_density(x), 0, np.inf)[0]
@@ -69,7 +69,7 @@ def test_the_sum_over_appliances_is_the_sum_over_kinks(scale, rng):
         assert exact == pytest.approx(1 - by_kinks(home, vector, noise) / n, abs=1e-6)
 
 
-def test_it_is_the_mean_over_the_law_of_a_mechanism():
+def test_it_is_the_mean_over_the_distribution_of_a_mechanism():
     home = make_home([50, 80, 120], 4.0)
     vector = np.array([1.0, 0, 0])
     for mechanism in (Laplace(0.5, 6), Staircase(0.5, 6), Gaussian(1.0, 0.01, 6)):

@@ -48,7 +48,7 @@ def by_definition(mechanism, watts, prior, readings=1):
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("prior", PRIORS)
-def test_one_reading_is_the_sum_over_the_law(mechanism, prior):
+def test_one_reading_is_the_sum_over_the_distribution(mechanism, prior):
     found = universal_limit(HOME, mechanism, prior)
     expected = [by_definition(mechanism, p, prior) for p in HOME.powers]
     np.testing.assert_allclose(found, expected, atol=1e-9)

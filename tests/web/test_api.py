@@ -626,7 +626,7 @@ def test_what_was_learnt_from_one_file_is_not_used_for_another(client, tmp_path)
     assert scores[0] != scores[1]
 
 
-def test_busy_and_slow_are_said():
+def test_busy_and_slow_are_reported():
     with serving(Settings(waiting=0)) as client:
         answer = client.post("/api/examples", json={"name": "evening"})
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")

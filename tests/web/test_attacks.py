@@ -22,7 +22,7 @@ def test_the_guess_without_data_has_no_error(rng):
     assert visibility_interval(truth, truth)[1] == 1.0
 
 
-def test_nothing_is_said_about_few_readings_or_no_switch(rng):
+def test_nothing_is_shown_about_few_readings_or_no_switch(rng):
     few = rng.random(99) < 0.5
     assert all(map(math.isnan, visibility_interval(few, few)))
     assert all(map(math.isnan, visibility_interval(rng.random(500) < 0.5, np.ones(500, np.bool_))))

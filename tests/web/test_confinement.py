@@ -174,7 +174,7 @@ def test_each_version_of_landlock_is_asked_for_what_it_knows(version, files, net
 
 
 @pytest.mark.parametrize(("files", "network"), [(True, True), (True, False), (False, False)])
-def test_the_operator_is_told_in_one_sentence(files, network):
+def test_the_operator_gets_one_sentence(files, network):
     sentence = confinement.Confinement(files, network).sentence
     assert sentence.endswith(".")
     assert sentence.count(". ") == 0

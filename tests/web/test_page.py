@@ -390,7 +390,7 @@ def test_without_the_token_the_page_says_what_to_do(page, page_server):
     assert page.inner_text("#error") == ""
 
 
-def test_a_server_that_stopped_is_told(page, page_server):
+def test_a_server_that_stopped_is_reported(page, page_server):
     open_example(page, page_server)
     page.route("**/api/view", lambda route: route.abort())
     page.locator("#slider").fill("5")

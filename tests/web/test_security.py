@@ -487,7 +487,7 @@ def test_the_watch_sees_what_it_must(opened, tmp_path):
     assert opened.seen == [str(tmp_path / "a")]
 
 
-def test_a_fault_is_told_by_kind_and_place_and_nothing_else(caplog, capfd):
+def test_a_fault_is_reported_by_kind_and_place_and_nothing_else(caplog, capfd):
     app = create_app(Settings(token=TOKEN))
 
     @app.get("/api/fault")

@@ -59,7 +59,7 @@ def test_idle_traces_are_forgotten():
     held.get(used)
 
 
-def test_whoever_keeps_something_of_a_trace_is_told():
+def test_whoever_keeps_something_of_a_trace_is_notified():
     clock, told = Clock(), []
     held = Sessions(most=2, most_bytes=10**9, idle_s=60, clock=clock, forgotten=told.append)
     first, second, third = session(), session(), session()
