@@ -169,7 +169,7 @@ def explain_interrupt(output: Path, job: JobLog) -> Iterator[None]:
     except KeyboardInterrupt:
         if job.is_json:
             raise typer.Exit(INTERRUPTED) from None
-        from hushmeter.fleet.output_folder import PrivateFolder
+        from hushmeter.fleet.folders import PrivateFolder
 
         begun = PrivateFolder(output).begun_file.exists()
         typer.echo(
@@ -189,7 +189,7 @@ def scheduler(spark: str | None, ledger: str) -> AbstractContextManager[Schedule
     """Return the scheduler of a Spark cluster, or None for worker processes of this machine."""
     if spark is None:
         return nullcontext()
-    from hushmeter.fleet.spark import cluster_schedule
+    from hushmeter.fleet.task import cluster_schedule
 
     return cluster_schedule(spark, ledger)
 

@@ -133,7 +133,7 @@ class JobLog:
 
     def _nameless(self, sentence: str) -> str:
         """Return a sentence without names; input files become numbers, folders a mark."""
-        from hushmeter.fleet.source_folder import list_files
+        from hushmeter.fleet.folders import list_files
 
         names: list[str] = []
         if self.folders:

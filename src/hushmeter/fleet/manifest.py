@@ -23,7 +23,7 @@ from typing import Any, BinaryIO
 
 from hushmeter.errors import DataError
 from hushmeter.files import parse_json, write_bytes
-from hushmeter.fleet.blocks import Problem
+from hushmeter.fleet.folders import PRIVATE
 from hushmeter.fleet.job import (
     Columns,
     FleetJob,
@@ -34,8 +34,8 @@ from hushmeter.fleet.job import (
     plain,
     read_terms,
 )
-from hushmeter.fleet.output_folder import MARK, PRIVATE
-from hushmeter.fleet.source_folder import output_name
+from hushmeter.fleet.meter_periods import Problem
+from hushmeter.fleet.series import MARK
 from hushmeter.fleet.sum_terms import SumTerms
 from hushmeter.fleet.task import FileReport
 from hushmeter.ledger import DayChange
@@ -96,15 +96,9 @@ def write_private_lists(folder: Path, reports: Sequence[FileReport]) -> None:
 
 
 def describe_release(
-    job: FleetJob,
-    reports: Sequence[FileReport],
-    ledger_head: str,
-    tables: Mapping[str, bytes] | None,
+    job: FleetJob, reports: Sequence[FileReport], ledger_head: str, files: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """Return the manifest as plain values; `tables` are the files of sums, None for series."""
-    files = [_file_facts(report) for report in reports]
-    if tables is not None:
-        files = [_table_facts(name, content) for name, content in tables.items()]
+    """Return the manifest as plain values, with the facts of the published files."""
     return job.facts | {
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "rows": sum(report.rows for report in reports),
@@ -320,19 +314,6 @@ def _csv(rows: Iterable[tuple[object, ...]]) -> bytes:
     return text.getvalue().encode()
 
 
-def _file_facts(report: FileReport) -> dict[str, Any]:
-    """Return the public facts of one file."""
-    return {
-        "file": output_name(report.source),
-        "state": report.state,
-        "rows": report.rows,
-        "released_rows": report.released_rows,
-        "released_blocks": report.released_blocks,
-        "sha256": report.output_sha256,
-        "bytes": report.output_bytes,
-    }
-
-
 def _public_reason(problem: Problem) -> str:
     """Return a reason without amounts of ε, and without the content of a file."""
     if not (problem.meter or problem.period or problem.row is not None):
@@ -340,17 +321,3 @@ def _public_reason(problem: Problem) -> str:
         return "the file cannot be used"
     head, mark, _ = problem.sentence.partition(": ")
     return f"{head})" if mark and "(" in head else problem.sentence.rstrip(".")
-
-
-def _table_facts(name: str, content: bytes) -> dict[str, Any]:
-    """Return the public facts of one table of sums."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    return {
-        "file": name,
-        "state": "released",
-        "released_rows": parquet.read_metadata(pa.BufferReader(content)).num_rows,
-        "sha256": hashlib.sha256(content).hexdigest(),
-        "bytes": len(content),
-    }

@@ -26,10 +26,10 @@ import numpy as np
 
 from hushmeter.checks import FloatArray, IntArray, non_negative, one_of
 from hushmeter.errors import DataError, InputError
-from hushmeter.fleet.blocks import calendar_of, dictionary_codes
 from hushmeter.fleet.input_files import TICKS
 from hushmeter.fleet.job import FleetTerms
 from hushmeter.fleet.manifest import Manifest, open_released, read_manifest
+from hushmeter.fleet.meter_periods import calendar_of, dictionary_codes
 from hushmeter.releases.estimates import Estimate, read_estimates
 from hushmeter.releases.restore import NOTE as RESTORED_NOTE
 from hushmeter.trace import JOULES_PER_KWH, SECONDS_PER_DAY, SECONDS_PER_HOUR, UNITS, watts_per

@@ -13,21 +13,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from hushmeter.errors import DataError
-from hushmeter.ledger.budget import (
+from hushmeter.errors import DataError, HushmeterError
+from hushmeter.ledger.chain import (
     LONGEST_RANGE,
-    Cap,
+    START,
+    Entry,
+    Head,
+    Row,
     expand_periods,
     ordinal,
     period_at,
     period_kind,
 )
-from hushmeter.ledger.chain import START, Entry, Head, Row
-from hushmeter.ledger.charges import Price
+from hushmeter.ledger.charges import Cap, Price
 
 T = TypeVar("T")
 Values = Sequence[Any]
@@ -213,6 +215,23 @@ class Store(ABC):
     @abstractmethod
     def close(self) -> None:
         """Close the connection. Needs no transaction."""
+
+    @abstractmethod
+    def explain(self, error: Exception) -> HushmeterError | None:
+        """Return an error of the database as one sentence, or None if it is another error."""
+
+    @contextmanager
+    def translated(self) -> Iterator[None]:
+        """Raise errors of the database again as one sentence."""
+        try:
+            yield
+        except HushmeterError:
+            raise
+        except Exception as error:
+            explained = self.explain(error)
+            if explained is None:
+                raise
+            raise explained from None
 
     def head(self) -> Head:
         """Return the end of the chain."""
