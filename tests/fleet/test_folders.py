@@ -19,7 +19,7 @@ from hushmeter.errors import DataError, InputError
 from hushmeter.fleet import folders
 from hushmeter.fleet.folders import is_url, list_files, open_source
 from hushmeter.fleet.job import InputFormat
-from hushmeter.fleet.manifest import quarantine_file
+from hushmeter.fleet.release import quarantine_file
 from hushmeter.fleet.sum_terms import SumTerms
 
 

@@ -17,7 +17,7 @@ from hushmeter.errors import DataError, InputError
 from hushmeter.fleet import input_files
 from hushmeter.fleet.input_files import partition_values
 from hushmeter.fleet.job import Columns, InputFormat
-from hushmeter.fleet.manifest import check_released_folder
+from hushmeter.fleet.released_folder import check_released_folder
 
 PLAIN = replace(TERMS, epsilon="1e6", max_epsilon=1e7)
 """Noise so small that the released values are the rounded input."""

@@ -39,7 +39,8 @@ from hushmeter.fleet import job as fleet_job
 from hushmeter.fleet import task as fleet_task
 from hushmeter.fleet.folders import PrivateFolder, StagedFile, list_files
 from hushmeter.fleet.job import Columns, FleetJob, FleetTerms, InputFormat, plain
-from hushmeter.fleet.manifest import quarantine_file, read_manifest
+from hushmeter.fleet.release import quarantine_file
+from hushmeter.fleet.released_folder import read_manifest
 from hushmeter.fleet.series import stretch_key
 from hushmeter.fleet.task import protect_file, split_charges
 from hushmeter.ledger import DayChange, Ledger, open_ledger

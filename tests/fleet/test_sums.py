@@ -32,7 +32,7 @@ from hushmeter.errors import DataError, InputError
 from hushmeter.fleet import folders, sums
 from hushmeter.fleet.folders import PrivateFolder
 from hushmeter.fleet.job import FleetJob
-from hushmeter.fleet.statistics import summarise_fleet
+from hushmeter.fleet.released_folder import summarise_fleet
 from hushmeter.fleet.sum_terms import TABLES, Run, SumTerms, protected_change, size_of
 from hushmeter.fleet.sums import isotonic
 from hushmeter.fleet.task import check_blocks, open_job_input

@@ -9,8 +9,8 @@ remove the noise or draw it again.
 Modules: `job` states what is asked for, and `sum_terms` what sums promise; `folders` has the input
 and the output folder and `input_files` reads the input; `meter_periods` checks every row; `task`
 works on one file, whose rows `series` releases with noise and `sums` adds up for sums with one
-noise for each number; `release` runs a whole release; `manifest` describes it; `statistics` adds up
-a released folder.
+noise for each number; `release` runs a whole release; `released_folder` reads, verifies and adds up
+what was released.
 """
 
 from hushmeter.fleet.job import FleetJob, FleetTerms

@@ -2,15 +2,21 @@
 
 Series and sums have one frame: the files are listed and checked, the ledger is asked, every file is
 a task that pays before it leaves anything, and the manifest makes the folder a release. They differ
-in what a task leaves: a noisy file, or exact sums that get their noise at the end.
+in what a task leaves: a noisy file, or exact sums that get their noise at the end. Two lists are
+for the operator only and lie beside the output folder, which may be published as a whole: what was
+left out, with the reasons, and which cells hold no number and count as 0 W.
 """
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import io
+import json
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -19,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from hushmeter.checks import whole
 from hushmeter.errors import DataError, InputError
-from hushmeter.files import parse_json
+from hushmeter.files import parse_json, write_bytes
 from hushmeter.fleet.folders import (
     PRIVATE,
     SEALED,
@@ -31,13 +37,8 @@ from hushmeter.fleet.folders import (
 )
 from hushmeter.fleet.input_files import Footer, read_footer
 from hushmeter.fleet.job import Columns, FleetJob, InputFormat, Terms
-from hushmeter.fleet.manifest import (
-    MANIFEST,
-    describe_release,
-    manifest_bytes,
-    read_manifest,
-    write_private_lists,
-)
+from hushmeter.fleet.meter_periods import Problem
+from hushmeter.fleet.released_folder import MANIFEST, read_manifest
 from hushmeter.fleet.series import table_bytes
 from hushmeter.fleet.task import (
     PATIENCE_S,
@@ -198,7 +199,8 @@ def _finish(
     if not released:
         folder.destroy()
         return FleetRelease(replace(job, key=b""), reports, facts)
-    folder.seal(contents | {MANIFEST: manifest_bytes(facts)})
+    manifest = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
+    folder.seal(contents | {MANIFEST: manifest.encode()})
     return replace(_publish(folder, job), reports=reports, tables=tables)
 
 
@@ -211,6 +213,92 @@ def _publish(folder: PrivateFolder, job: FleetJob) -> FleetRelease:
     folder.publish_sealed(last=MANIFEST)
     folder.destroy()
     return FleetRelease(replace(job, key=b""), (), parse_json(content))
+
+
+def quarantine_file(folder: Path) -> Path:
+    """Return the path of the list of what was left out, beside the output folder."""
+    named = _named(folder)
+    return named.with_name(f"{named.name}.quarantine.csv")
+
+
+def _named(folder: Path) -> Path:
+    """Return the folder with a name of its own."""
+    return folder if folder.name not in ("", "..") else folder.resolve()
+
+
+def odd_cells_file(folder: Path) -> Path:
+    """Return the path of the private list of cells that hold no number."""
+    return quarantine_file(folder).with_name(f"{_named(folder).name}.odd-cells.csv")
+
+
+def write_private_lists(folder: Path, reports: Sequence[FileReport]) -> None:
+    """Write the lists of what was left out and of odd cells beside a folder, if there are any."""
+    if any(report.problems for report in reports):
+        write_bytes(quarantine_file(folder), b"".join(_quarantine_table(reports)), force=True)
+    if any(report.odd_cells for report in reports):
+        write_bytes(odd_cells_file(folder), b"".join(_odd_cells_table(reports)), force=True)
+
+
+def describe_release(
+    job: FleetJob, reports: Sequence[FileReport], ledger_head: str, files: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """Return the manifest as plain values, with the facts of the published files."""
+    return job.facts | {
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "rows": sum(report.rows for report in reports),
+        "released_rows": sum(report.released_rows for report in reports),
+        "released_blocks": sum(report.released_blocks for report in reports),
+        "files": files,
+        "quarantine": count_problems(reports),
+        "ledger_head": ledger_head,
+    }
+
+
+def count_problems(reports: Sequence[FileReport]) -> dict[str, Any]:
+    """Count the files and blocks that were left out, and the reasons."""
+    reasons: Counter[str] = Counter()
+    blocks = 0
+    for report in reports:
+        reasons.update(_public_reason(p) for p in report.problems)
+        blocks += sum(bool(p.meter or p.period or p.row is not None) for p in report.problems)
+    return {
+        "files": sum(report.state == "quarantined" for report in reports),
+        "blocks": blocks,
+        "reasons": dict(reasons.most_common()),
+    }
+
+
+def _quarantine_table(reports: Iterable[FileReport]) -> Iterator[bytes]:
+    """Yield one line of CSV per problem, the lines of one file together."""
+    yield _csv([("file", "meter", "period", "row", "time", "reason")])
+    for report in reports:
+        yield _csv(
+            (report.source, p.meter, p.period, "" if p.row is None else p.row, p.time, p.sentence)
+            for p in report.problems
+        )
+
+
+def _odd_cells_table(reports: Iterable[FileReport]) -> Iterator[bytes]:
+    """Yield one line of CSV per block with cells that hold no number."""
+    yield _csv([("file", "meter", "period", "first_row", "cells_that_count_as_0_W")])
+    for report in reports:
+        yield _csv((report.source, o.meter, o.period, o.row, o.cells) for o in report.odd_cells)
+
+
+def _csv(rows: Iterable[tuple[object, ...]]) -> bytes:
+    """Encode rows as CSV."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode()
+
+
+def _public_reason(problem: Problem) -> str:
+    """Return a reason without amounts of ε, and without the content of a file."""
+    if not (problem.meter or problem.period or problem.row is not None):
+        # The full sentence may quote what a parser found in the file.
+        return "the file cannot be used"
+    head, mark, _ = problem.sentence.partition(": ")
+    return f"{head})" if mark and "(" in head else problem.sentence.rstrip(".")
 
 
 def find_interval(source: SourceFolder, files: Sequence[str], columns: Columns) -> int:

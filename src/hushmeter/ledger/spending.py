@@ -385,13 +385,13 @@ def create_ledger(store: Store, change: DayChange, composition_delta: float) -> 
 def spend(store: Store, request: SpendRequest, all_or_nothing: bool) -> SpendOutcome:
     """Charge the rows that fit, or find that the request was charged before."""
     store.lock_caps_shared()
-    everybody = store.caps([]).get(ALL_METERS, Cap())
-    spent = store.lock_balances(request.names, everybody)
+    caps = store.caps(request.names)
+    spent = store.lock_balances(request.names, caps.get(ALL_METERS, Cap()))
     before = store.entry("spend", request.charge.release, request.source)
     if before is not None:
         _release_began(store, request.charge)
         return request.resume(before)
-    known = _known_spends(store, request, spent, everybody)
+    known = _known_spends(store, request, spent, caps)
     granted, refused = decide(request.meters, request.periods, request.price, known)
     if all_or_nothing and refused:
         raise BudgetError(request.refusal_sentence(refused))
@@ -428,12 +428,12 @@ def change_cap(store: Store, name: str, change: Mapping[str, Any]) -> Cap:
 
 
 def _known_spends(
-    store: Store, request: SpendRequest, spent: dict[str, Price], everybody: Cap
+    store: Store, request: SpendRequest, spent: Mapping[str, Price], found: Mapping[str, Cap]
 ) -> KnownSpends:
     """Read what the ledger knows about the meters of a request."""
     _check_kind(store, request)
-    own = store.caps(request.names)
-    caps = {name: merge_caps(own.get(name), everybody) for name in request.names}
+    everybody = found.get(ALL_METERS, Cap())
+    caps = {name: merge_caps(found.get(name), everybody) for name in request.names}
     caps = {name: cap for name, cap in caps.items() if cap != Cap()}
     reach = max((cap.window[0] for cap in caps.values() if cap.window), default=1) - 1
     first = period_at(ordinal(min(request.periods)) - reach, request.kind)

@@ -37,14 +37,14 @@ Spends = Sequence[tuple[str, str, int]]
 
 TABLES = """
 CREATE TABLE ledger_entries (
-    seq BIGINT PRIMARY KEY CHECK (seq > 0),
+    seq {integer} PRIMARY KEY CHECK (seq > 0),
     kind {text} NOT NULL CHECK (kind IN ('opened', 'release', 'spend', 'released', 'cap')),
     at {text} NOT NULL,
     release {text} NOT NULL,
     source {text} NOT NULL,
     batch BIGINT UNIQUE,
     body {text} NOT NULL,
-    hash {text} NOT NULL UNIQUE
+    hash {text} NOT NULL
 );
 CREATE UNIQUE INDEX ledger_once ON ledger_entries (kind, release, source) WHERE kind <> 'cap';
 CREATE TABLE ledger_spends (
@@ -434,7 +434,7 @@ class Store(ABC):
 
 def sqlite_statements() -> list[str]:
     """Return the statements that make an empty ledger in SQLite."""
-    parts = _tables(text="TEXT", without_rowid=" WITHOUT ROWID")
+    parts = _tables(text="TEXT", integer="INTEGER", without_rowid=" WITHOUT ROWID")
     for name in TRIGGERS:
         table, _, event = name.rpartition("_")
         only = f" WHEN {_SHRINKS[name]}" if name in _SHRINKS else ""
@@ -450,7 +450,7 @@ def postgres_statements() -> list[str]:
 
     Text is sorted by code point (collation "C"), as Python and SQLite do.
     """
-    parts = _tables(text='TEXT COLLATE "C"', without_rowid="")
+    parts = _tables(text='TEXT COLLATE "C"', integer="BIGINT", without_rowid="")
     parts.append(
         "CREATE FUNCTION ledger_refuse() RETURNS trigger LANGUAGE plpgsql AS "
         f"$$ BEGIN RAISE EXCEPTION '{APPEND_ONLY}'; END $$"
