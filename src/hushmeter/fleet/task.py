@@ -45,6 +45,7 @@ from hushmeter.errors import (
     InputError,
     MissingExtraError,
 )
+from hushmeter.files import one_sentence
 from hushmeter.fleet.folders import PrivateFolder, is_url, open_source
 from hushmeter.fleet.input_files import (
     FleetFile,
@@ -100,6 +101,16 @@ class FileReport:
     problems: tuple[Problem, ...] = ()  # Why blocks, or the whole file, were left out
     # Cells that hold no number and count as 0 W. They follow from values and are private
     odd_cells: tuple[OddCells, ...] = ()
+
+    def granted(self, row_counts: IntArray, refused: Sequence[Problem]) -> FileReport:
+        """Return the report after the ledger granted blocks with these numbers of rows."""
+        return replace(
+            self,
+            state="released" if row_counts.size else "quarantined",
+            released_rows=int(row_counts.sum()),
+            released_blocks=row_counts.size,
+            problems=(*self.problems, *refused),
+        )
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> FileReport:
@@ -277,6 +288,7 @@ def pay(
     dropped: BoolArray = np.ones(blocks.count, np.bool_)
     digest = job.input_digest(file.sha256)
     asked, problems = usable_blocks(job, blocks)
+    refused: list[Problem] = []
     for name, part in split_charges(source, asked):
         meters, periods = blocks.names(part)
         try:
@@ -292,24 +304,21 @@ def pay(
         except BudgetError as error:
             raise UnusableFileError(str(error)) from None
         dropped[part[outcome.granted]] = False
-        problems += _refusals(outcome)
-    report = replace(
-        _found(source, blocks, problems),
-        state="quarantined" if dropped.all() else "released",
-        released_rows=int(blocks.row_counts[~dropped].sum()),
-        released_blocks=int((~dropped).sum()),
-        input_digest=digest,
-    )
-    return dropped, report
+        refused += _refusals(outcome)
+    report = _found(source, blocks, problems).granted(blocks.row_counts[~dropped], refused)
+    return dropped, replace(report, input_digest=digest)
 
 
 def _found(source: str, blocks: Blocks, problems: Sequence[Problem]) -> FileReport:
     """Return the report of a file of which nothing is released yet."""
-    cells = tuple(blocks.odd_cells())
     return FileReport(
-        source, "quarantined", blocks.rows, 0, blocks.count, problems=tuple(problems),
-        odd_cells=cells,
-    )  # fmt: skip
+        source,
+        "quarantined",
+        blocks.rows,
+        blocks=blocks.count,
+        problems=tuple(problems),
+        odd_cells=tuple(blocks.odd_cells()),
+    )
 
 
 def _refusals(outcome: SpendOutcome) -> list[Problem]:
@@ -340,13 +349,7 @@ class CheckedFile:
         """Return what would become of the file if the ledger gave this answer."""
         if self.report.state == "empty" or not self.report.rows:
             return self.report
-        return replace(
-            self.report,
-            state="released" if outcome.granted.size else "quarantined",
-            released_rows=int(self.row_counts[outcome.granted].sum()),
-            released_blocks=int(outcome.granted.size),
-            problems=(*self.report.problems, *_refusals(outcome)),
-        )
+        return self.report.granted(self.row_counts[outcome.granted], _refusals(outcome))
 
 
 def check_file(job: FleetJob, source: str) -> CheckedFile:
@@ -465,7 +468,16 @@ def spark_session(master: str) -> Iterator[SparkSession]:
     with warnings.catch_warnings():
         # pyspark warns about a newer pandas, which nothing here uses.
         warnings.simplefilter("ignore", FutureWarning)
-        session = _open_session(master)
+        try:
+            from pyspark.sql import SparkSession
+        except ImportError:
+            raise MissingExtraError("a job on Spark", "spark") from None
+        builder = SparkSession.builder.appName("hushmeter fleet")
+        builder = builder.config("spark.ui.showConsoleProgress", "false")
+        if master != SUBMITTED:
+            builder = builder.master(master)
+        with one_sentence(f"a Spark session on {master}", "opened", kinds=Exception):
+            session = builder.getOrCreate()
     try:
         yield session
     finally:
@@ -554,21 +566,6 @@ def _joined() -> Any:
             return value1 + value2
 
     return Joined()
-
-
-def _open_session(master: str) -> SparkSession:
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError:
-        raise MissingExtraError("a job on Spark", "spark") from None
-    builder = SparkSession.builder.appName("hushmeter fleet")
-    builder = builder.config("spark.ui.showConsoleProgress", "false")
-    if master != SUBMITTED:
-        builder = builder.master(master)
-    try:
-        return builder.getOrCreate()
-    except Exception as error:
-        raise DataError(f"there is no Spark session on {master}: {_first_line(error)}.") from None
 
 
 def _sentence(error: Exception) -> HushmeterError:

@@ -441,7 +441,9 @@ def _known_spends(
     nearby: dict[str, dict[int, int]] = {}
     taken: dict[tuple[str, str], int] = {}
     numbers: dict[str, int] = {}
-    for row in store.spends_between(request.names, first, last):
+    # A meter whose balance is zero has no rows.
+    known = [name for name in request.names if spent.get(name, NOTHING).micro]
+    for row in store.spends_between(known, first, last) if known else ():
         number = numbers.get(row.period) or numbers.setdefault(row.period, ordinal(row.period))
         of_meter = nearby.setdefault(row.meter, {})
         of_meter[number] = of_meter.get(number, 0) + row.micro
