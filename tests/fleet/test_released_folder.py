@@ -12,10 +12,10 @@ from tests.fleet.cases import new_ledger, release, release_sums, small_fleet
 import hushmeter as hm
 from hushmeter.errors import DataError
 from hushmeter.fleet.job import mark_of
+from hushmeter.fleet.release import quarantine_file
 from hushmeter.fleet.released_folder import (
     LATER,
     check_released_folder,
-    quarantine_file,
     read_manifest,
     summarise_fleet,
 )

@@ -89,8 +89,8 @@ class Readings:
     @property
     def odd(self) -> BoolArray:
         """True where a cell holds no finite number, or has no known unit."""
-        unknown = np.append(np.isnan(self.factors), True)[self.unit_codes]
-        found: BoolArray = ~np.isfinite(self.values) | unknown
+        found: BoolArray = np.empty(self.values.size, np.bool_)
+        mark_odd(self.values, self.unit_codes, self.factors, found)
         return found
 
     def watts(self, clamp: tuple[float, float]) -> FloatArray:
@@ -575,3 +575,11 @@ def to_watts(values: Any, codes: Any, factors: Any, low: float, high: float, out
         if watts != watts or values[i] - values[i] != 0.0:
             watts = 0.0
         out[i] = min(max(watts, low), high)
+
+
+@njit(cache=True)
+def mark_odd(values: Any, codes: Any, factors: Any, out: Any) -> None:
+    """Set out[i] if a value is not a finite number, or has no known unit."""
+    for i in range(out.size):
+        unknown = codes[i] < 0 or factors[codes[i]] != factors[codes[i]]
+        out[i] = unknown or values[i] - values[i] != 0.0

@@ -196,7 +196,7 @@ def _noised_records(
     held, nothing = _output_schema(file.held_schema, job), np.zeros(0, np.int64)
     place, unit = (held.get_field_index(n) for n in (job.columns.value, job.columns.unit))
     per_unit = watts_per(job.unit_of_output, job.terms.interval_s)
-    in_order, first = blocks.in_order, 0
+    in_order, first, units = blocks.in_order, 0, pa.nulls(0)
     for record in itertools.chain.from_iterable(file.row_groups()):
         secret = stretch_key(key, first, record.num_rows)
         first += record.num_rows
@@ -204,7 +204,9 @@ def _noised_records(
         mechanism.release(watts, key=secret, out=watts)
         columns = record.columns
         columns[place] = pa.array(watts / per_unit).cast(held.field(place).type)
-        columns[unit] = _repeat(job.unit_of_output, record.num_rows, held.field(unit).type)
+        if len(units) < record.num_rows:
+            units = _repeat(job.unit_of_output, record.num_rows, held.field(unit).type)
+        columns[unit] = units.slice(0, record.num_rows)
         noised = pa.RecordBatch.from_arrays(columns, schema=held)
         if in_order and not dropped.any():
             yield noised, nothing, nothing

@@ -18,20 +18,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from hushmeter.errors import BudgetError, DataError, HushmeterError, InputError, MissingExtraError
 from hushmeter.ledger.chain import Head
 from hushmeter.ledger.charges import Cap, Price
-from hushmeter.ledger.store import (
-    TRIGGERS,
-    Spends,
-    Store,
-    Values,
-    no_ledger,
-    postgres_statements,
-    sqlite_statements,
-)
+from hushmeter.ledger.store import APPEND_ONLY, KEPT, TRIGGERS, Spends, Store, Values, no_ledger
 
 if TYPE_CHECKING:
     import psycopg
@@ -68,6 +60,15 @@ _CAPS, _CHAIN = 7_480_116_001, 7_480_116_002
 class SqliteStore(Store):
     """A ledger in one file."""
 
+    kinds: ClassVar[Mapping[str, str]] = {
+        "text": "TEXT",
+        "integer": "INTEGER",
+        "without_rowid": " WITHOUT ROWID",
+    }
+    trigger = (
+        "CREATE TRIGGER {name} BEFORE {event} ON {table} {only} "
+        f"BEGIN SELECT RAISE(ABORT, '{APPEND_ONLY}'); END"
+    )
     wanted = "json_each(?) AS wanted"
     end_of = "substr(s.period, -?)"
 
@@ -118,11 +119,6 @@ class SqliteStore(Store):
         with self.translated():
             sql = "SELECT 1 FROM sqlite_master WHERE name = 'ledger_entries'"
             return self.run(sql).fetchone() is not None
-
-    def create_tables(self) -> None:
-        """Make the empty tables and their triggers."""
-        for statement in sqlite_statements():
-            self.run(statement)
 
     def write(self, work: Callable[[], T]) -> T:
         """Call `work` while no other writer works, and commit it to the disk or undo it."""
@@ -276,6 +272,16 @@ def _mount_points() -> set[str]:
 class PostgresStore(Store):
     """A ledger in a PostgreSQL database."""
 
+    # Text is sorted by code point (collation "C"), as Python and SQLite do.
+    kinds: ClassVar[Mapping[str, str]] = {
+        "text": 'TEXT COLLATE "C"',
+        "integer": "BIGINT",
+        "without_rowid": "",
+    }
+    trigger = (
+        "CREATE TRIGGER {name} BEFORE {event} ON {table} "
+        "FOR EACH ROW {only} EXECUTE FUNCTION ledger_refuse()"
+    )
     wanted = "unnest(?::text[]) AS wanted(value)"
     end_of = "right(s.period, ?)"
 
@@ -309,9 +315,17 @@ class PostgresStore(Store):
             return found is not None
 
     def create_tables(self) -> None:
-        """Make the empty tables and their triggers."""
-        for statement in postgres_statements():
-            self.run(statement)
+        """Make the empty tables and their triggers, also against TRUNCATE."""
+        self.run(
+            "CREATE FUNCTION ledger_refuse() RETURNS trigger LANGUAGE plpgsql AS "
+            f"$$ BEGIN RAISE EXCEPTION '{APPEND_ONLY}'; END $$"
+        )
+        super().create_tables()
+        for table in KEPT:
+            self.run(
+                f"CREATE TRIGGER {table}_truncate BEFORE TRUNCATE ON {table} "
+                "FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse()"
+            )
 
     def write(self, work: Callable[[], T]) -> T:
         """Call `work` in one durable transaction, and again if the server reports a deadlock."""

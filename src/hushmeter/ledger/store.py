@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from hushmeter.errors import DataError, HushmeterError
 from hushmeter.ledger.chain import (
@@ -77,8 +77,8 @@ CREATE TABLE ledger_places (
     place BIGINT NOT NULL
 ){without_rowid}"""
 
-_KEPT = ("ledger_entries", "ledger_spends", "ledger_balances", "ledger_places")
-TRIGGERS = tuple(f"{table}_{event}" for table in _KEPT for event in ("update", "delete"))
+KEPT = ("ledger_entries", "ledger_spends", "ledger_balances", "ledger_places")
+TRIGGERS = tuple(f"{table}_{event}" for table in KEPT for event in ("update", "delete"))
 """Names of the triggers that both databases must have; `Ledger.verify` looks for them."""
 
 APPEND_ONLY = "the ledger is append-only"
@@ -123,6 +123,12 @@ class Store(ABC):
     wanted: str
     """SQL that turns a list parameter into a table `wanted` with one column `value`."""
 
+    kinds: ClassVar[Mapping[str, str]]
+    """Words of the database for the types and options of `TABLES`."""
+
+    trigger: str
+    """SQL of a trigger that refuses an event of a table."""
+
     end_of: str
     """SQL that cuts the last letters off the label `s.period`; their number is a parameter."""
 
@@ -132,10 +138,6 @@ class Store(ABC):
     @abstractmethod
     def holds_ledger(self) -> bool:
         """Return whether the database holds a ledger. Needs no transaction."""
-
-    @abstractmethod
-    def create_tables(self) -> None:
-        """Make the empty tables and their triggers. Needs a `write` transaction."""
 
     @abstractmethod
     def write(self, work: Callable[[], T]) -> T:
@@ -232,6 +234,15 @@ class Store(ABC):
             if explained is None:
                 raise
             raise explained from None
+
+    def create_tables(self) -> None:
+        """Make the empty tables and their triggers. Needs a `write` transaction."""
+        for statement in TABLES.format(**self.kinds).strip().split(";\n"):
+            self.run(statement)
+        for name in TRIGGERS:
+            table, _, event = name.rpartition("_")
+            only = f"WHEN ({_SHRINKS[name]})" if name in _SHRINKS else ""
+            self.run(self.trigger.format(name=name, event=event.upper(), table=table, only=only))
 
     def head(self) -> Head:
         """Return the end of the chain."""
@@ -432,55 +443,12 @@ class Store(ABC):
         return [row[0] for row in self.run(sql)]
 
 
-def sqlite_statements() -> list[str]:
-    """Return the statements that make an empty ledger in SQLite."""
-    parts = _tables(text="TEXT", integer="INTEGER", without_rowid=" WITHOUT ROWID")
-    for name in TRIGGERS:
-        table, _, event = name.rpartition("_")
-        only = f" WHEN {_SHRINKS[name]}" if name in _SHRINKS else ""
-        parts.append(
-            f"CREATE TRIGGER {name} BEFORE {event.upper()} ON {table}{only} "
-            f"BEGIN SELECT RAISE(ABORT, '{APPEND_ONLY}'); END"
-        )
-    return parts
-
-
-def postgres_statements() -> list[str]:
-    """Return the statements that make an empty ledger in PostgreSQL.
-
-    Text is sorted by code point (collation "C"), as Python and SQLite do.
-    """
-    parts = _tables(text='TEXT COLLATE "C"', integer="BIGINT", without_rowid="")
-    parts.append(
-        "CREATE FUNCTION ledger_refuse() RETURNS trigger LANGUAGE plpgsql AS "
-        f"$$ BEGIN RAISE EXCEPTION '{APPEND_ONLY}'; END $$"
-    )
-    for name in TRIGGERS:
-        table, _, event = name.rpartition("_")
-        only = f" WHEN ({_SHRINKS[name]})" if name in _SHRINKS else ""
-        parts.append(
-            f"CREATE TRIGGER {name} BEFORE {event.upper()} ON {table} "
-            f"FOR EACH ROW{only} EXECUTE FUNCTION ledger_refuse()"
-        )
-    for table in _KEPT:
-        parts.append(
-            f"CREATE TRIGGER {table}_truncate BEFORE TRUNCATE ON {table} "
-            "FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse()"
-        )
-    return parts
-
-
 def no_ledger(name: str) -> DataError:
     """Return the error for a database that holds no ledger."""
     return DataError(
         f"there is no ledger at {name}; make one with `hushmeter ledger init --ledger URL --clamp "
         "0,15000`, or with `--change 3kW,8kWh` in place of the clamp."
     )
-
-
-def _tables(**words: str) -> list[str]:
-    """Return one statement per table, with the words of one database."""
-    return [part for part in TABLES.format(**words).strip().split(";\n") if part]
 
 
 def _cap(total: int | None, width: int | None, most: int | None, delta: int | None) -> Cap:
