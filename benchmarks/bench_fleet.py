@@ -25,7 +25,7 @@ from pyarrow import parquet
 
 from benchmarks.harness import Row, together
 from hushmeter.fleet import FleetTerms, JobOptions, release_fleet
-from hushmeter.fleet.source_folder import list_files
+from hushmeter.fleet.folders import list_files
 from hushmeter.ledger import DayChange, open_ledger
 from hushmeter.synth.fleet import FleetPlan, write_fleet
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from hushmeter.fleet import FleetTerms, JobOptions, SumTerms, release_fleet
-from hushmeter.fleet.statistics import summarise_fleet
+from hushmeter.fleet.released_folder import summarise_fleet
 from hushmeter.ledger import DayChange, open_ledger
 from hushmeter.synth.fleet import FleetPlan, write_fleet
 

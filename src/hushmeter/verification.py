@@ -48,7 +48,7 @@ def verify(path: str | Path, *, key: str | Path | None = None) -> Verification:
     if key is not None:
         raise InputError("a key can confirm the receipt of a file, not the manifest of a folder.")
     # A file and the folder of a calendar do not need the packages of a fleet.
-    from hushmeter.fleet.manifest import check_released_folder
+    from hushmeter.fleet.released_folder import check_released_folder
 
     problems = tuple(check_released_folder(place))
     checks = () if problems else (f"{place} is exactly what its manifest describes.",)

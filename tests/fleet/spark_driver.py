@@ -12,8 +12,8 @@ from functools import partial
 
 from hushmeter.errors import HushmeterError
 from hushmeter.fleet import FleetTerms, JobOptions, SumTerms, release_fleet
-from hushmeter.fleet.spark import run_on_executors, spark_session
 from hushmeter.fleet.sum_terms import TABLES
+from hushmeter.fleet.task import run_on_executors, spark_session
 
 SUMS = SumTerms("1", (0.0, 12_000.0), ("group",), tables=TABLES)
 

@@ -30,8 +30,7 @@ from tests.fleet.cases import (
 )
 
 from hushmeter import verify
-from hushmeter.fleet.output_folder import PrivateFolder
-from hushmeter.fleet.source_folder import list_files
+from hushmeter.fleet.folders import PrivateFolder, list_files
 from hushmeter.ledger import open_ledger
 
 FEW_KILLS, KILLS = 40, 110

@@ -14,7 +14,7 @@ from tests.fleet.cases import TERMS, new_ledger, readings, release, release_sums
 
 from hushmeter.errors import DataError
 from hushmeter.fleet.job import InputFormat
-from hushmeter.fleet.manifest import odd_cells_file, quarantine_file
+from hushmeter.fleet.release import odd_cells_file, quarantine_file
 from hushmeter.fleet.sum_terms import SumTerms
 
 RUN = slice(30, 34)

@@ -21,7 +21,8 @@ from tests.fleet.cases import (
 )
 
 from hushmeter.errors import DataError, InputError
-from hushmeter.fleet.manifest import quarantine_file, read_manifest
+from hushmeter.fleet.release import quarantine_file
+from hushmeter.fleet.released_folder import read_manifest
 from hushmeter.ledger import open_ledger
 
 SECRET = 4321.0

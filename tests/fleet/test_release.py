@@ -33,18 +33,15 @@ from tests.fleet.cases import (
 )
 
 from hushmeter.errors import DataError, InputError
+from hushmeter.fleet import folders, series
 from hushmeter.fleet import input_files as fleet_input
 from hushmeter.fleet import job as fleet_job
-from hushmeter.fleet import noised_rows, source_folder
-from hushmeter.fleet import output_folder as fleet_output
 from hushmeter.fleet import task as fleet_task
-from hushmeter.fleet.input_files import read_footer
+from hushmeter.fleet.folders import PrivateFolder, StagedFile, list_files
 from hushmeter.fleet.job import Columns, FleetJob, FleetTerms, InputFormat, plain
-from hushmeter.fleet.manifest import quarantine_file, read_manifest
-from hushmeter.fleet.noised_rows import file_key, input_digest, stretch_key
-from hushmeter.fleet.output_folder import PrivateFolder, StagedFile
-from hushmeter.fleet.release import estimate_bytes
-from hushmeter.fleet.source_folder import list_files, open_source
+from hushmeter.fleet.release import quarantine_file
+from hushmeter.fleet.released_folder import read_manifest
+from hushmeter.fleet.series import stretch_key
 from hushmeter.fleet.task import protect_file, split_charges
 from hushmeter.ledger import DayChange, Ledger, open_ledger
 from hushmeter.noise.randomness import KEY_BYTES
@@ -253,7 +250,7 @@ def test_the_order_of_the_input_is_not_published(
     tmp_path, ledger, monkeypatch, whole_numbers, group_rows
 ):
     """A file sorted by its values would publish the exact ranking of all readings."""
-    monkeypatch.setattr(noised_rows, "GROUP_ROWS", group_rows)
+    monkeypatch.setattr(series, "GROUP_ROWS", group_rows)
     columns = readings(meters=("9", "10", "b2") if not whole_numbers else ("9", "10", "2"), days=3)
     columns["interval_s"][30] = 900
     columns["note"] = [f"{m}!" for m in columns["meter"]]
@@ -327,9 +324,9 @@ def test_large_files_are_read_in_stretches(tmp_path, ledger, monkeypatch, limit)
     """Whatever a file is too large for, it is released all the same, row by row in order."""
     write(tmp_path / "in/a.parquet", readings(days=8), row_group_size=300)
     monkeypatch.setattr(fleet_input, "RECORD_ROWS", 50)
-    monkeypatch.setattr(source_folder if limit == "RAW_BYTES" else fleet_input, limit, 100)
+    monkeypatch.setattr(folders if limit == "RAW_BYTES" else fleet_input, limit, 100)
     monkeypatch.setattr(fleet_input, "GROUP_ROWS", 100)
-    monkeypatch.setattr(noised_rows, "GROUP_ROWS", 120)
+    monkeypatch.setattr(series, "GROUP_ROWS", 120)
     assert release(tmp_path / "in", tmp_path / "out", ledger).complete
     true, out = (pq.read_table(tmp_path / f / "a.parquet") for f in ("in", "out"))
     assert out.drop(["value"]).equals(true.drop(["value"]))
@@ -388,10 +385,10 @@ def test_any_change_gives_another_key():
         {"release": "rs", "stream": ""},
         {"release": "", "stream": "rs"},
     ]
-    keys = [file_key(replace(base, **change), "f", bytes(32)) for change in changes]
-    keys += [file_key(base, "f2", bytes(32)), file_key(base, "f", bytes(31) + b"\1")]
+    keys = [replace(base, **change).file_key("f", bytes(32)) for change in changes]
+    keys += [base.file_key("f2", bytes(32)), base.file_key("f", bytes(31) + b"\1")]
     keys += [stretch_key(keys[0], 0, 12), stretch_key(keys[0], 0, 1)]
-    keys += [stretch_key(keys[0], 1, 2), bytes.fromhex(input_digest(KEY, bytes(32)))]
+    keys += [stretch_key(keys[0], 1, 2), bytes.fromhex(base.input_digest(bytes(32)))]
     assert {len(key) for key in keys} == {KEY_BYTES}
     assert all(a != b for a, b in combinations(keys, 2))
 
@@ -644,7 +641,7 @@ def test_a_late_task_does_not_keep_the_private_folder(fleet, ledger, tmp_path, m
             folder.staging.mkdir(parents=True)
             (folder.staging / "late").write_bytes(b"")
 
-    monkeypatch.setattr(fleet_output.shutil, "rmtree", disturbed)
+    monkeypatch.setattr(folders.shutil, "rmtree", disturbed)
     assert release(fleet, tmp_path / "out", ledger).complete
     assert not folder.path.exists()
 
@@ -672,23 +669,23 @@ def test_a_job_that_comes_as_another_ends_does_not_lock_what_is_gone(
 
 
 def test_a_file_that_cannot_be_read_again(fleet, ledger, tmp_path, monkeypatch):
-    monkeypatch.setattr(source_folder, "RAW_BYTES", 0)
+    monkeypatch.setattr(folders, "RAW_BYTES", 0)
     monkeypatch.setattr(fleet_input, "KEPT_BYTES", 0)
-    write_noised = fleet_task.write_noised
+    write_noised = series.write_noised
 
     def disturb(job, source, *rest):
         os.truncate(fleet / source, 200)
         write_noised(job, source, *rest)
 
-    monkeypatch.setattr(fleet_task, "write_noised", disturb)
+    monkeypatch.setattr(series, "write_noised", disturb)
     with pytest.raises(DataError, match=r"^part-0000\.parquet changed while it was read"):
         release(fleet, tmp_path / "out", ledger)
     assert digests(tmp_path / "out") == {}
 
 
 def test_a_file_that_changes_while_it_is_read(fleet, ledger, tmp_path, monkeypatch):
-    monkeypatch.setattr(source_folder, "RAW_BYTES", 0)
-    write_noised = fleet_task.write_noised
+    monkeypatch.setattr(folders, "RAW_BYTES", 0)
+    write_noised = series.write_noised
 
     def disturb(job, source, *rest):
         write_noised(job, source, *rest)
@@ -696,7 +693,7 @@ def test_a_file_that_changes_while_it_is_read(fleet, ledger, tmp_path, monkeypat
             file.seek(100)
             file.write(b"\0")
 
-    monkeypatch.setattr(fleet_task, "write_noised", disturb)
+    monkeypatch.setattr(series, "write_noised", disturb)
     with pytest.raises(DataError, match="changed while it was read"):
         release(fleet, tmp_path / "out", ledger)
     assert digests(tmp_path / "out") == {}
@@ -717,10 +714,10 @@ def test_what_was_published_was_paid_for(fleet, ledger, tmp_path):
 
 def test_the_estimate_of_the_room_is_close(tmp_path, ledger):
     fleet = small_fleet(tmp_path, meters=300, days=10, files=1)
+    rehearsed = release(fleet, tmp_path / "dry", ledger, dry_run=True)
     release(fleet, tmp_path / "out", ledger)
-    name = list_files(fleet)[0]
-    size = (tmp_path / "out" / name).stat().st_size
-    estimate = estimate_bytes(TERMS, {name: read_footer(open_source(fleet), name, "value")})
+    size = (tmp_path / "out" / list_files(fleet)[0]).stat().st_size
+    estimate = rehearsed.manifest["estimated_bytes"]
     assert 0.8 * estimate < size < 1.1 * estimate
 
 

@@ -27,7 +27,7 @@ from tests.fleet.spark_driver import SUMS
 
 from hushmeter.cli import spark_submit
 from hushmeter.errors import DataError, InputError, MissingExtraError
-from hushmeter.fleet import spark
+from hushmeter.fleet import task
 from hushmeter.fleet.task import protect_file
 from hushmeter.ledger import DayChange, open_ledger
 
@@ -306,7 +306,7 @@ def test_spark_submit(cluster, fleet, ledger, tmp_path):
 def test_a_ledger_of_one_machine_is_refused(fleet, tmp_path):
     ledger = new_ledger(tmp_path)
     with pytest.raises(InputError, match=r"needs a ledger that all machines can write: postgresql"):
-        spark.check_shared_ledger(ledger)
+        task.check_shared_ledger(ledger)
     done = run(
         "fleet", fleet, "-e", "1", "--clamp", "0,9", "--ledger", ledger, "-o", tmp_path / "out",
         "--spark", "spark://127.0.0.1:1", expect=2,
@@ -321,11 +321,11 @@ def test_without_the_extra_the_answer_is_the_pip_command(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
     with (
         pytest.raises(MissingExtraError, match=r'pip install "\.\[spark\]"'),
-        spark.spark_session("local[1]"),
+        task.spark_session("local[1]"),
     ):
         pass
 
 
 def test_a_task_that_sees_no_release_says_what_to_share(tmp_path):
     with pytest.raises(DataError, match="must be shared by all workers"):
-        spark._run_task(protect_file, str(tmp_path), str(tmp_path / "out"), None, "a.parquet")
+        task._run_task(protect_file, str(tmp_path), str(tmp_path / "out"), None, "a.parquet")

@@ -22,8 +22,8 @@ from tests.fleet.cases import (
 
 import hushmeter as hm
 from hushmeter.errors import DataError, InputError
-from hushmeter.fleet import statistics as fleet_stats
-from hushmeter.fleet.statistics import summarise_estimates, summarise_fleet
+from hushmeter.fleet import released_folder
+from hushmeter.fleet.released_folder import summarise_estimates, summarise_fleet
 from hushmeter.noise import Gaussian, Laplace, Staircase
 from hushmeter.releases.restore import restore_file
 
@@ -50,7 +50,7 @@ def values(folder):
 @pytest.mark.parametrize("every", ["hour", "day", "month", "all"])
 @pytest.mark.parametrize("by", ["group", "meter"])
 def test_sums_agree_with_pandas(case, by, every, monkeypatch):
-    monkeypatch.setattr(fleet_stats, "_CELLS", 1000 if every == "hour" else 1 << 24)
+    monkeypatch.setattr(released_folder, "_CELLS", 1000 if every == "hour" else 1 << 24)
     table = summarise_fleet(case[1], by, every, price_per_kwh=0.25).table
     rows = frame(case[1])
     stamp = rows["time"].dt.tz_localize(None)
@@ -89,8 +89,8 @@ def test_the_standard_errors_are_true(case):
 
 def test_a_wrong_error_would_be_seen(case, monkeypatch):
     """The check above has power: errors a tenth too small are caught."""
-    true_error = fleet_stats.reading_error
-    monkeypatch.setattr(fleet_stats, "reading_error", lambda m: 0.9 * true_error(m))
+    true_error = released_folder.reading_error
+    monkeypatch.setattr(released_folder, "reading_error", lambda m: 0.9 * true_error(m))
     z = errors_of(case)
     assert abs((z**2).sum() - z.size) > stats.norm.isf(SURE / 2) * math.sqrt(z.size * 2.125)
 

@@ -29,13 +29,13 @@ from tests.fleet.cases import (
 )
 
 from hushmeter.errors import DataError, InputError
-from hushmeter.fleet import output_folder, sums
+from hushmeter.fleet import folders, sums
+from hushmeter.fleet.folders import PrivateFolder
 from hushmeter.fleet.job import FleetJob
-from hushmeter.fleet.output_folder import PrivateFolder
-from hushmeter.fleet.statistics import summarise_fleet
-from hushmeter.fleet.sum_tables import isotonic
+from hushmeter.fleet.released_folder import summarise_fleet
 from hushmeter.fleet.sum_terms import TABLES, Run, SumTerms, protected_change, size_of
-from hushmeter.fleet.task import check_blocks, open_input
+from hushmeter.fleet.sums import isotonic
+from hushmeter.fleet.task import check_blocks, open_job_input
 from hushmeter.ledger import DayChange, Ledger, open_ledger
 from hushmeter.privacy.sensitivity import Change
 from hushmeter.privacy.tables import Table, every_cell, sensitivity
@@ -97,10 +97,10 @@ def exact_tables(folder, terms):
     job = FleetJob(terms, str(folder), str(folder / "out"), "l", "r", keep=tuple(sorted(terms.by)))
     found = sums.ExactSums()
     for path in sorted(folder.glob("*.parquet")):
-        with open_input(job, path.name) as file:
+        with open_job_input(job, path.name) as file:
             blocks = check_blocks(job, path.name, file)
             part = sums.add_up(job, file, blocks, blocks.bad)
-        found.add(sums.ExactSums.from_json(part.to_json()))
+        found.add(sums.ExactSums.from_plain(json.loads(json.dumps(part.to_plain()))))
     found.count(terms.class_edges, found.split.values())
     tables = {name: {} for name in TABLES}
     for name, cells in found.tables.items():
@@ -394,9 +394,9 @@ def test_a_killed_job_is_resumed_with_the_same_bytes(tmp_path, monkeypatch):
         "sums.parquet",
     ]
     places = [
-        (sums, "add_up"), (PrivateFolder, "write_partial"), (PrivateFolder, "write_report"),
+        (sums, "add_up"), (PrivateFolder, "write_report"),
         (sums, "make_tables"), (PrivateFolder, "seal"), (Ledger, "mark_released"),
-        (output_folder, "move"), (PrivateFolder, "destroy"),
+        (folders, "move"), (PrivateFolder, "destroy"),
     ]  # fmt: skip
     for number, (owner, name) in enumerate(places):
         url, output = new_ledger(tmp_path, f"l{number}"), tmp_path / f"out{number}"

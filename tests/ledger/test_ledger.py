@@ -19,12 +19,12 @@ from hushmeter.ledger import (
     Cap,
     Charge,
     DayChange,
-    budget,
+    chain,
+    databases,
     micro_epsilon,
     open_ledger,
-    sqlite,
 )
-from hushmeter.ledger.budget import (
+from hushmeter.ledger.chain import (
     expand_periods,
     merge_periods,
     ordinal,
@@ -349,7 +349,6 @@ def test_without_the_extra_the_answer_is_the_pip_command(monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    monkeypatch.delitem(sys.modules, "hushmeter.ledger.postgres", raising=False)
     with pytest.raises(MissingExtraError, match=r'pip install "\.\[postgres\]"'):
         open_ledger("postgresql://localhost/x")
 
@@ -491,7 +490,7 @@ def test_mount_points_with_a_space_are_read(tmp_path, monkeypatch):
     """The system writes a space of a mount point as an octal number."""
     path = tmp_path / "a folder" / "ledger.db"
     open_ledger(f"sqlite:///{path}", create=DAY).close()
-    monkeypatch.setattr(sqlite, "_mount_points", lambda: {str(path)})
+    monkeypatch.setattr(databases, "_mount_points", lambda: {str(path)})
     with pytest.raises(DataError, match="mounted without its folder"):
         open_ledger(f"sqlite:///{path}")
 
@@ -536,7 +535,7 @@ def test_ranges_answer_like_single_periods(ledger, single_periods, monkeypatch):
         for _ in range(2):
             one = spend(ledger, rows, **asked)
             with monkeypatch.context() as patch:
-                patch.setattr(budget, "SHORTEST_RANGE", 10**6)
+                patch.setattr(chain, "SHORTEST_RANGE", 10**6)
                 two = spend(single_periods, rows, **asked)
             assert one.granted.tolist() == two.granted.tolist()
             assert (one.refused, one.resumed) == (two.refused, two.resumed)

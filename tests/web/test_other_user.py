@@ -161,7 +161,7 @@ def test_only_what_is_published_can_be_read(stranger, household):
 
 
 def test_no_ledger_can_be_read(stranger, household):
-    from hushmeter.ledger.sqlite import SqliteStore
+    from hushmeter.ledger.databases import SqliteStore
 
     folder = Path(tempfile.mkdtemp(prefix="hushmeter-ledger-", dir="/tmp"))
     try:

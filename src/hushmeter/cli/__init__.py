@@ -74,7 +74,10 @@ PANELS = {
 PLACES = {
     "attackers": ("attack", "list_attackers"),
     "catalogue": ("home", "catalogue"),
+    "fleet-stats": ("fleet", "fleet_stats"),
+    "fleet-sums": ("fleet", "fleet_sums"),
     "learn-population": ("learn", "learn_population"),
+    "synth-fleet": ("fleet", "synth_fleet"),
 }
 """Module and function of the commands whose module has another name."""
 

@@ -1,8 +1,8 @@
-"""`hushmeter fleet`: release the readings of a fleet of meters, charged to a ledger."""
+"""`hushmeter fleet` and its siblings: series and sums of many meters, and what is made of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,13 +12,20 @@ import typer
 
 from hushmeter.cli import options as given
 from hushmeter.cli.job_log import INTERRUPTED, JobLog, LogFormat, MetricsFile, logged_job
-from hushmeter.cli.options import parse_interval, parse_watts
-from hushmeter.cli.output import print_json, row_progress
+from hushmeter.cli.options import parse_interval, parse_numbers, parse_watts
+from hushmeter.cli.output import print_files, print_json, print_table, row_progress
 from hushmeter.formatting import count_of
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from hushmeter.fleet import FileReport, FleetRelease, JobOptions, Schedule
     from hushmeter.fleet.job import Terms
+    from hushmeter.fleet.released_folder import FleetSummary
+    from hushmeter.fleet.sum_terms import Run
+
+_SHOWN = 24
+"""Most rows of a table that are printed."""
 
 
 def fleet(
@@ -107,9 +114,215 @@ def fleet(
             head,
         )
 
-    run_job(
+    _run_job(
         JobFrame("fleet", source, output, log_format, metrics, spark), ask, _print_summary, json
     )
+
+
+def fleet_sums(
+    *,
+    source: Annotated[str, given.SOURCE],
+    epsilon: Annotated[str, typer.Option("-e", "--epsilon", help="ε of the unit of protection.")],
+    unit_of: Annotated[
+        str, typer.Option(help="What ε protects: household-day, household or run.")
+    ] = "household-day",
+    period: Annotated[
+        str | None,
+        typer.Option(help="UTC days of the release: 2024-01-01..2024-01-31; others are left out."),
+    ] = None,
+    run: Annotated[
+        str | None,
+        typer.Option(help="Largest run to hide, for --unit-of run: WATTS,TIME or WATTS,TIME,WH."),
+    ] = None,
+    tables: Annotated[
+        str,
+        typer.Option(help="What is published: sums (with peaks), shape, quantiles, or several."),
+    ] = "sums",
+    noise: Annotated[
+        str, typer.Option(help="laplace, gaussian, or best: the one with the smaller error.")
+    ] = "best",
+    every: Annotated[str, typer.Option(help="UTC bin of a sum: hour or day.")] = "hour",
+    clamp: Annotated[str, given.CLAMP],
+    by: Annotated[
+        str, typer.Option(help="Columns with nested groups, coarsest first: region,feeder.")
+    ] = "group",
+    cap: Annotated[
+        float | None,
+        typer.Option(help="Scale the days of households above this energy down to it, in kWh."),
+    ] = None,
+    grid: Annotated[str | None, given.GRID] = None,
+    delta: Annotated[float, given.DELTA] = 1e-6,
+    max_epsilon: Annotated[float, given.MAX_EPSILON] = 20.0,
+    min_meters: Annotated[int, typer.Option(help="Do not publish groups with fewer meters.")] = 1,
+    quantiles: Annotated[
+        str, typer.Option(help="Quantiles of the hourly means of single meters.")
+    ] = "0.1,0.5,0.9",
+    levels: Annotated[
+        str | None, typer.Option(help="Public grid of the quantiles in watts, rising: 0,200,500,…")
+    ] = None,
+    ledger: Annotated[str, given.LEDGER],
+    stream: Annotated[str, given.STREAM] = "sums",
+    interval: Annotated[
+        str | None, typer.Option(help="Length of a reading; by default that of the first file.")
+    ] = None,
+    columns: Annotated[str | None, given.COLUMNS] = None,
+    spark: Annotated[str | None, given.SPARK] = None,
+    jobs: Annotated[int, given.JOBS] = 1,
+    dry_run: Annotated[bool, given.DRY_RUN] = False,
+    resume: Annotated[bool, given.RESUME] = False,
+    output: Annotated[Path, given.NEW_FOLDER],
+    json: Annotated[bool, given.JSON] = False,
+    unit: Annotated[str | None, given.FILE_UNIT] = None,
+    tz: Annotated[str | None, given.FILE_TZ] = None,
+    decimal: Annotated[str | None, given.FILE_DECIMAL] = None,
+    log_format: LogFormat = "text",
+    metrics: MetricsFile = None,
+) -> None:
+    """Release sums, load shapes and quantiles of groups of meters, with one noise per number.
+
+    ε protects everything that one household does in one civil day, or in the whole --period, or
+    one --run of an appliance. The error of a sum does not grow with the number of households, and
+    a --cap on the energy of a household's day, which must be public, makes it much smaller.
+    Groups, times and the membership of meters are public. The ledger charges every member for
+    every day. Sums of nested groups are joined by least squares, and the peak of every group has
+    bounds. Hours of the day are those of --tz. The tables are written to OUT_DIR, with a manifest.
+
+    Example: hushmeter fleet-sums readings -e 1 --clamp 0,15000 --ledger sqlite:///l.db -o sums
+    """
+    from hushmeter.fleet import JobOptions, SumTerms
+    from hushmeter.fleet.job import InputFormat, parse_columns
+    from hushmeter.fleet.sum_terms import parse_days
+    from hushmeter.noise.parameters import parse_clamp
+
+    def ask() -> tuple[SumTerms, JobOptions]:
+        terms = SumTerms(
+            epsilon,
+            parse_clamp(clamp),
+            _words(by),
+            every,
+            noise,
+            grid,
+            delta,
+            max_epsilon,
+            min_meters,
+            unit_of,
+            parse_days(period),
+            _parse_run(run),
+            cap,
+            _words(tables),
+            tuple(parse_numbers("quantiles", quantiles)),
+            None if levels is None else tuple(parse_numbers("levels", levels)),
+            tz,
+        )
+        return terms, JobOptions(
+            ledger,
+            stream,
+            parse_columns(columns),
+            form=InputFormat(unit, tz, decimal=decimal),
+            interval_s=None if interval is None else parse_interval(interval),
+            jobs=jobs,
+            resume=resume,
+            dry_run=dry_run,
+        )
+
+    frame = JobFrame("fleet-sums", source, output, log_format, metrics, spark)
+    _run_job(frame, ask, _print_sums, json)
+
+
+def fleet_stats(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            help="A released fleet, a calendar release, a restored file, or a folder of these.",
+            metavar="OUT_DIR",
+        ),
+    ],
+    by: Annotated[str, typer.Option(help="Column to group by: group, meter, …")] = "group",
+    every: Annotated[str, typer.Option(help="Period of a sum: hour, day, month or all.")] = "month",
+    energy_price: Annotated[
+        float | None, typer.Option(help="Price per kWh, for bills (with --by meter).")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write all rows as .csv or .parquet.")
+    ] = None,
+    force: Annotated[bool, given.FORCE] = False,
+    json: Annotated[bool, given.JSON] = False,
+) -> None:
+    """Print energy, mean power and bills of groups, each with its standard error.
+
+    The errors follow from the known noise alone. The true number is within one standard error
+    two times out of three, and within two of them 19 times out of 20. Days and months are those of
+    UTC, or of the time zone of a calendar release.
+
+    Example: hushmeter fleet-stats out --by group --every hour -o feeders.csv
+    """
+    from hushmeter.files import refuse_overwrite, table_format, write_table
+    from hushmeter.fleet.released_folder import summarise_estimates, summarise_fleet
+    from hushmeter.releases.estimates import holds_estimates
+
+    if output is not None:
+        table_format(output)
+        refuse_overwrite(output, force)
+    summarise = summarise_estimates if holds_estimates(folder) else summarise_fleet
+    summary = summarise(folder, by, every, price_per_kwh=energy_price)
+    files = [] if output is None else [output]
+    if output is not None:
+        columns = {str(name): summary.table[name].to_numpy() for name in summary.table}
+        columns["start"] = summary.table["start"].dt.tz_localize(None).to_numpy()
+        write_table(output, columns, force=force, public=True)
+    if json:
+        rows = [
+            {**row, "start": stamp}
+            for row, stamp in zip(summary.table.to_dict("records"), _stamps(summary), strict=True)
+        ]
+        facts = {"reading_se_w": summary.reading_se_w, "notes": summary.notes, "rows": rows}
+        print_json({**facts, "files": files})
+        return
+    _print_summary_table(summary, by, every)
+    print_files(files)
+
+
+def synth_fleet(
+    *,
+    meters: Annotated[int, typer.Option(help="Number of meters.")] = 10_000,
+    days: Annotated[int, typer.Option(help="Number of days.")] = 30,
+    interval: Annotated[
+        str, typer.Option(help="Length of a reading, which must divide a day.")
+    ] = "15min",
+    files: Annotated[
+        int | None, typer.Option(help="Number of files; by default one per two million rows.")
+    ] = None,
+    start: Annotated[str, typer.Option(help="First day, UTC.")] = "2024-01-01",
+    seed: Annotated[int, typer.Option(help="The same seed gives the same fleet.")] = 0,
+    output: Annotated[Path, typer.Option("-o", "--output", help="A new or empty folder.")],
+    json: Annotated[bool, given.JSON] = False,
+    unit: Annotated[str, typer.Option(help="W, kW, Wh or kWh (per interval).")] = "W",
+) -> None:
+    """Write a synthetic fleet as Parquet files.
+
+    The households have daily shapes and weekends; some have solar panels, some charge a car.
+    Columns: meter, time (UTC), value, unit, interval_s, group (the feeder, of 50 meters).
+
+    Example: hushmeter synth-fleet --meters 1000 --days 30 -o fleet
+    """
+    from hushmeter.formatting import count_of
+    from hushmeter.synth.fleet import FleetPlan, write_fleet
+
+    plan = FleetPlan(meters, days, parse_interval(interval), seed, unit, start)
+    with row_progress("writing") as advance:
+        done = 0
+
+        def report(rows: int) -> None:
+            nonlocal done
+            done += rows
+            advance(done, plan.rows)
+
+        paths = write_fleet(plan, output, files=files, report=report)
+    if json:
+        print_json({"rows": plan.rows, "meters": meters, "files": [str(path) for path in paths]})
+        return
+    files_made, who = count_of(len(paths), "file"), count_of(meters, "meter")
+    typer.echo(f"{plan.rows} readings of {who} written to {files_made} in {output}")
 
 
 @dataclass(frozen=True)
@@ -124,7 +337,7 @@ class JobFrame:
     spark: str | None
 
 
-def run_job(
+def _run_job(
     frame: JobFrame,
     ask: Callable[[], tuple[Terms, JobOptions]],
     show: Callable[[FleetRelease, Path], None],
@@ -138,8 +351,8 @@ def run_job(
         job.folders = (frame.source, str(output))
         terms, options = ask()
         with (
-            explain_interrupt(output, job),
-            scheduler(frame.spark, options.ledger) as schedule,
+            _explain_interrupt(output, job),
+            _scheduler(frame.spark, options.ledger) as schedule,
             row_progress("releasing") as advance,
         ):
 
@@ -162,14 +375,14 @@ def run_job(
 
 
 @contextmanager
-def explain_interrupt(output: Path, job: JobLog) -> Iterator[None]:
+def _explain_interrupt(output: Path, job: JobLog) -> Iterator[None]:
     """After Ctrl-C, print what is kept and how to continue; the exit code is 130."""
     try:
         yield
     except KeyboardInterrupt:
         if job.is_json:
             raise typer.Exit(INTERRUPTED) from None
-        from hushmeter.fleet.output_folder import PrivateFolder
+        from hushmeter.fleet.folders import PrivateFolder
 
         begun = PrivateFolder(output).begun_file.exists()
         typer.echo(
@@ -185,11 +398,11 @@ def explain_interrupt(output: Path, job: JobLog) -> Iterator[None]:
         raise typer.Exit(INTERRUPTED) from None
 
 
-def scheduler(spark: str | None, ledger: str) -> AbstractContextManager[Schedule | None]:
+def _scheduler(spark: str | None, ledger: str) -> AbstractContextManager[Schedule | None]:
     """Return the scheduler of a Spark cluster, or None for worker processes of this machine."""
     if spark is None:
         return nullcontext()
-    from hushmeter.fleet.spark import cluster_schedule
+    from hushmeter.fleet.task import cluster_schedule
 
     return cluster_schedule(spark, ledger)
 
@@ -224,11 +437,11 @@ def _print_summary(done: FleetRelease, output: Path) -> None:
     )
     for column in facts["kept_without_noise"]:
         typer.echo(f"published without noise, exactly as in the input: column {column!r}")
-    print_promise(facts)
-    print_end(facts, output)
+    _print_promise(facts)
+    _print_end(facts, output)
 
 
-def print_promise(facts: dict[str, Any]) -> None:
+def _print_promise(facts: dict[str, Any]) -> None:
     """Print the unit of protection, its ε, and what the ledger charges."""
     from hushmeter.ledger.charges import Price, amount_text
 
@@ -242,7 +455,7 @@ def print_promise(facts: dict[str, Any]) -> None:
     typer.echo(f"for {charge['unit']}")
 
 
-def print_end(facts: dict[str, Any], output: Path) -> None:
+def _print_end(facts: dict[str, Any], output: Path) -> None:
     """Print what was written."""
     if facts.get("dry_run", False):
         size = facts["estimated_bytes"] / 1e6
@@ -256,7 +469,7 @@ def print_end(facts: dict[str, Any], output: Path) -> None:
 
 def _left_out(facts: dict[str, Any], period: str, output: Path) -> str:
     """Return one sentence about what was left out of a release that is charged by period."""
-    from hushmeter.fleet.manifest import quarantine_file
+    from hushmeter.fleet.release import quarantine_file
 
     left = facts["quarantine"]
     blocks = count_of(left["blocks"], f"meter-{period}")
@@ -266,3 +479,129 @@ def _left_out(facts: dict[str, Any], period: str, output: Path) -> str:
     if facts.get("dry_run", False):
         return f"{parts} would be left out at no cost; most often: {often}."
     return f"{parts} left out at no cost; most often: {often}; see {quarantine_file(output)}."
+
+
+def _words(text: str) -> tuple[str, ...]:
+    """Split a list at its commas."""
+    return tuple(word.strip() for word in text.split(","))
+
+
+def _parse_run(text: str | None) -> Run | None:
+    """Read the largest run to hide, such as 2100,3min or 2100,3min,100."""
+    from hushmeter.errors import InputError
+    from hushmeter.fleet.sum_terms import Run
+
+    if text is None:
+        return None
+    parts = _words(text)
+    if len(parts) not in (2, 3):
+        raise InputError(
+            f"run must be WATTS,TIME or WATTS,TIME,WH, such as 2100,3min, got {text!r}."
+        )
+    watts, *energy = parse_numbers("run", ",".join((parts[0], *parts[2:])))
+    return Run(watts, parse_interval(parts[1]), energy[0] if energy else None)
+
+
+_COLUMNS = {
+    "sums": ("start", "meters", "energy_kwh", "energy_se_kwh", "mean_w", "mean_se_w"),
+    "peaks": ("start", "meters", "peak_kw", "peak_low_kw", "peak_high_kw"),
+    "shape": ("hour", "meters", "mean_w", "mean_se_w"),
+    "quantiles": ("hour", "quantile", "value_w", "low_w", "high_w"),
+}
+_TITLES = {
+    "start": "from (UTC)", "energy_kwh": "kWh", "energy_se_kwh": "±", "mean_w": "mean W",
+    "mean_se_w": "±", "peak_kw": "peak kW", "peak_low_kw": "at least", "peak_high_kw": "at most",
+    "value_w": "W", "low_w": "at least", "high_w": "at most",
+}  # fmt: skip
+"""Columns of the printed tables after the group, and their titles."""
+
+
+def _print_sums(done: FleetRelease, output: Path) -> None:
+    """Print the promise and the first rows of every table."""
+    from hushmeter.trace import JOULES_PER_KWH
+
+    promise = done.manifest["promise"]
+    _print_promise(done.manifest)
+    for one in promise["tables"]:
+        if one["table"] == "sums":
+            error = one["error"] * promise["cells"]["interval_s"] / JOULES_PER_KWH
+            typer.echo(f"standard error of every sum: {error:.3g} kWh")
+    for name, table in done.tables.items():
+        _print_sums_table(name, table, promise)
+    _print_end(done.manifest, output)
+
+
+def _print_sums_table(name: str, table: pd.DataFrame, promise: dict[str, Any]) -> None:
+    """Print the first rows of a table."""
+    by, every = ", ".join(promise["groups"]["by"]), promise["groups"]["every"]
+    clock = promise["cells"]["zone"]
+    title = {
+        "sums": f"By {by}, every {every}",
+        "peaks": f"Largest load by {by}, in one {every}, with bounds at 95 % confidence",
+        "shape": f"Mean load by {by} and hour of the day ({clock})",
+        "quantiles": f"Quantiles of the hourly means of single meters by {by} and hour ({clock})",
+    }[name]
+    columns = ("group", *_COLUMNS[name])
+    rows = [
+        tuple(_cell(column, row[column]) for column in columns)
+        for row in table.head(_SHOWN).to_dict("records")
+    ]
+    _print_first_rows(title, [_TITLES.get(column, column) for column in columns], rows, len(table))
+
+
+def _cell(column: str, value: object) -> str:
+    """Format one number of a table."""
+    if column == "start":
+        return f"{value:%Y-%m-%dT%H:%MZ}"
+    if column.endswith(("_kwh", "_kw")):
+        return f"{value:.1f}"
+    if column.endswith("_w"):
+        return f"{value:.0f}"
+    return f"{value:g}" if column == "quantile" else str(value)
+
+
+def _print_first_rows(
+    title: str, header: Sequence[str], rows: Sequence[Sequence[str]], count: int, hint: str = ""
+) -> None:
+    """Print the first rows of a table, and how many more there are."""
+    print_table(title, header, rows)
+    if count > _SHOWN:
+        typer.echo(f"… and {count - _SHOWN} more rows{hint}")
+
+
+def _stamps(summary: FleetSummary) -> list[str | None]:
+    """Return the start of each row as text; None if a row covers all times."""
+    starts = summary.table["start"]
+    texts = starts.dt.strftime("%Y-%m-%dT%H:%MZ")
+    return [text if there else None for text, there in zip(texts, starts.notna(), strict=True)]
+
+
+def _print_summary_table(summary: FleetSummary, by: str, every: str) -> None:
+    """Print the first rows as a table, and the notes."""
+    table = summary.table
+    pairs = [("energy_kwh", "energy_se_kwh", "kWh"), ("mean_w", "mean_se_w", "mean W")]
+    if "bill" in table:
+        pairs.append(("bill", "bill_se", "bill"))
+    rows = []
+    for i, stamp in enumerate(_stamps(summary)[:_SHOWN]):
+        row = [str(table[by].iloc[i]), stamp or "all", str(table["readings"].iloc[i])]
+        for value, error, _ in pairs:
+            row += _with_error(float(table[value].iloc[i]), float(table[error].iloc[i]))
+        rows.append(row)
+    title = (
+        f"By {by}, every {every}; the standard error of a single reading is "
+        f"{summary.reading_se_w:.4g} W"
+    )
+    header = [by, "from (UTC)", "readings"]
+    header += [cell for *_, unit in pairs for cell in (unit, "±")]
+    _print_first_rows(title, header, rows, len(table), "; write them all with -o.")
+    for note in summary.notes:
+        typer.echo(note)
+
+
+def _with_error(value: float, error: float) -> tuple[str, str]:
+    """Round a number to the place of the second digit of its error."""
+    import math
+
+    places = max(0, 1 - math.floor(math.log10(error))) if error > 0 else 2
+    return f"{value:.{places}f}", f"{error:.{places}f}"

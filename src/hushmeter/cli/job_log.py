@@ -20,6 +20,7 @@ from typing import Annotated, Any
 import typer
 
 from hushmeter.errors import HushmeterError, InputError, MissingExtraError
+from hushmeter.files import one_sentence
 
 FORMATS = ("text", "json")
 INTERRUPTED = 130
@@ -133,7 +134,7 @@ class JobLog:
 
     def _nameless(self, sentence: str) -> str:
         """Return a sentence without names; input files become numbers, folders a mark."""
-        from hushmeter.fleet.source_folder import list_files
+        from hushmeter.fleet.folders import list_files
 
         names: list[str] = []
         if self.folders:
@@ -143,31 +144,27 @@ class JobLog:
             sentence = sentence.replace(folder, "…")
         return number_names(sentence, names)
 
-    def metrics_text(self, code: int) -> str:
-        """Return all metrics in the text format of Prometheus."""
-        end = time.time()
-        values = [
-            ("exit_code", {}, float(code)),
+    def write_metrics(self, path: Path, code: int) -> None:
+        """Write all metrics in the text format of Prometheus."""
+        from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
+
+        values: list[tuple[str, dict[str, str], float]] = [
+            ("exit_code", {}, code),
             ("start_time_seconds", {}, self._start),
-            ("end_time_seconds", {}, end),
+            ("end_time_seconds", {}, time.time()),
             ("duration_seconds", {}, time.monotonic() - self._began),
             *self.metrics,
         ]
-        lines = []
-        for name, meaning in GAUGES.items():
-            found = [(labels, value) for given, labels, value in values if given == name]
-            if not found:
-                continue
-            lines += [
-                f"# HELP hushmeter_job_{name} {meaning}",
-                f"# TYPE hushmeter_job_{name} gauge",
-            ]
-            for labels, value in found:
-                pairs = ",".join(
-                    f'{k}="{v}"' for k, v in {"command": self._command, **labels}.items()
+        registry, gauges = CollectorRegistry(), dict[str, Gauge]()
+        for name, labels, value in values:
+            labels = {"command": self._command, **labels}
+            if name not in gauges:
+                gauges[name] = Gauge(
+                    f"hushmeter_job_{name}", GAUGES[name], labels, registry=registry
                 )
-                lines.append(f"hushmeter_job_{name}{{{pairs}}} {value!r}")
-        return "\n".join(lines) + "\n"
+            gauges[name].labels(**labels).set(value)
+        with one_sentence(path):
+            write_to_textfile(str(path), registry)
 
 
 @contextmanager
@@ -177,8 +174,6 @@ def logged_job(command: str, log_format: str, metrics: Path | None) -> Iterator[
     With JSON, an error is logged here without the names in its sentence, and the command ends
     with its exit code.
     """
-    from hushmeter.files import write_text
-
     job = JobLog(command, log_format)
     if metrics is not None and not metrics.absolute().parent.is_dir():
         raise InputError(f"the folder of the metrics file {metrics} does not exist: make it first.")
@@ -195,4 +190,4 @@ def logged_job(command: str, log_format: str, metrics: Path | None) -> Iterator[
     finally:
         job.finish(code, error)
         if metrics is not None:
-            write_text(metrics, job.metrics_text(code), force=True, public=True)
+            job.write_metrics(metrics, code)

@@ -6,18 +6,17 @@ rows that the ledger grants; they are the same for any number of workers and aft
 crashes. The manifest is written last. Then the release key is destroyed, so that nobody can
 remove the noise or draw it again.
 
-Modules: `job` states what is asked for; `source_folder` finds the input and `input_files` reads
-it; `blocks` and `kernels` check every row; `task` protects one file, whose rows `noised_rows`
-writes; `output_folder` has the private folder and the files being written; `workers` and `preload`
-run tasks in processes, `spark` on a cluster; `release` runs a whole release; `manifest` describes
-it; `statistics` adds up a released folder; `extracts` converts files of other shapes; `sums` adds
-up files for sums with one noise for each number, which `sum_terms` promises and `sum_tables` draws.
+Modules: `job` states what is asked for, and `sum_terms` what sums promise; `folders` has the input
+and the output folder and `input_files` reads the input; `meter_periods` checks every row; `task`
+works on one file, whose rows `series` releases with noise and `sums` adds up for sums with one
+noise for each number; `release` runs a whole release; `released_folder` reads, verifies and adds up
+what was released.
 """
 
 from hushmeter.fleet.job import FleetJob, FleetTerms
-from hushmeter.fleet.release import FleetRelease, JobOptions, Report, Schedule, release_fleet
+from hushmeter.fleet.release import FleetRelease, JobOptions, Report, release_fleet
 from hushmeter.fleet.sum_terms import SumTerms
-from hushmeter.fleet.task import FileReport
+from hushmeter.fleet.task import FileReport, Schedule
 
 __all__ = [
     "FileReport",

@@ -3,22 +3,36 @@
 Five columns are mandatory: the id of the meter, the time (with a zone, so that it is an instant),
 the value, its unit and the interval that it covers. Other columns are not read unless the job keeps
 them. A file is read twice in bounded memory: once to check it, and once to release it.
+
+A utility's extract is often a CSV file, or a Parquet file without a unit or with local times. Such
+a file is read completely and converted to a Parquet file in memory: text to numbers and times,
+local times to UTC, and columns that are missing from the options (`--unit`, `--interval`) or from
+the names of Hive partitions (`feeder=F7/part.csv`). What is converted depends on the options, the
+name of the file and its header, never on a reading.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+import numpy as np
+
+from hushmeter.checks import IntArray
+from hushmeter.clock import SECOND
 from hushmeter.errors import DataError
+from hushmeter.files import sha256_of
+from hushmeter.fleet.folders import SourceFolder
 from hushmeter.fleet.job import Columns, InputFormat
-from hushmeter.fleet.source_folder import SourceFolder
+from hushmeter.read.columns import load_table, to_numbers
+from hushmeter.read.recording import DECIMALS, ReadOptions
+from hushmeter.read.times import read_stamps, to_utc
 from hushmeter.trace import UNITS
 
 if TYPE_CHECKING:
@@ -39,6 +53,9 @@ GROUP_ROWS = 1 << 20
 
 KEPT_BYTES = 72 << 20
 """Unpacked rows up to this size are kept in memory for the second pass."""
+
+MAX_ROWS = 1 << 22
+"""Most rows of a file that is converted in memory."""
 
 _CHUNK = 1 << 20
 _SPARE_BYTES = 1 << 20
@@ -69,21 +86,30 @@ def read_footer(folder: SourceFolder, name: str, value: str) -> Footer:
             metadata = parquet.read_metadata(file)
     except (pa.ArrowException, OSError):
         return Footer()
-    columns = (
-        metadata.row_group(g).column(c)
-        for g in range(metadata.num_row_groups)
-        for c in range(metadata.num_columns)
-    )
-    size = sum(c.total_compressed_size for c in columns if c.path_in_schema != value)
-    return Footer(metadata.num_rows, size)
+    others = (c for c in _column_chunks(metadata) if c.path_in_schema != value)
+    return Footer(metadata.num_rows, sum(c.total_compressed_size for c in others))
+
+
+def _column_chunks(metadata: parquet.FileMetaData) -> Iterator[Any]:
+    """Yield what the footer of a file states about each column of each row group."""
+    for group in range(metadata.num_row_groups):
+        for column in range(metadata.num_columns):
+            yield metadata.row_group(group).column(column)
 
 
 class FleetFile:
     """An open Parquet file of readings."""
 
     def __init__(
-        self, source: pa.NativeFile, sha256: bytes, columns: Columns, keep: Sequence[str] = ()
+        self,
+        source: pa.NativeFile,
+        sha256: bytes,
+        columns: Columns,
+        keep: Sequence[str] = (),
+        *,
+        whole_seconds: bool = False,
     ) -> None:
+        import pyarrow as pa
         from pyarrow import parquet
 
         self._source, self.sha256 = source, sha256
@@ -92,7 +118,9 @@ class FleetFile:
         check_schema(plain.schema_arrow, columns, keep)
         self.schema: pa.Schema = _selected(plain.schema_arrow, {*columns.names, *keep})
         paths = [plain.schema.column(i).path for i in range(len(plain.schema))]
-        self.leaves = [p for p in paths if p in self.schema.names or _root(p) in self.schema.names]
+        # A nested column has paths such as a.list.element.
+        names = set(self.schema.names)
+        self.leaves = [p for p in paths if p in names or p.partition(".")[0] in names]
         repeated = _repeated_text(self.schema, self.metadata, columns)
         self._file = parquet.ParquetFile(
             source,
@@ -102,8 +130,13 @@ class FleetFile:
             pre_buffer=False,
             page_checksum_verification=True,
         )
-        self._read_schema: pa.Schema = _selected(self._file.schema_arrow, set(self.schema.names))
-        self.held_schema: pa.Schema = _without_views(self._read_schema)
+        self.held_schema: pa.Schema = _without_views(_selected(self._file.schema_arrow, names))
+        if whole_seconds:
+            # Parquet stores times in milliseconds at the coarsest.
+            time = pa.field(columns.time, pa.timestamp("s", tz="UTC"))
+            place = self.schema.get_field_index(columns.time)
+            self.schema = self.schema.set(place, time)
+            self.held_schema = self.held_schema.set(place, time)
         self.time_unit: str = _value_type(self.schema.field(columns.time).type).unit
         assert self.time_unit in TICKS
         self.room_bytes = _room_for(self.metadata, set(self.leaves) - {columns.value})
@@ -142,22 +175,13 @@ class FleetFile:
         except OSError:
             return False
 
-    def _held(self, record: pa.RecordBatch) -> pa.RecordBatch:
-        """Return a record in the schema of the rows in memory."""
-        import pyarrow as pa
-
-        record = record.select(self.schema.names)
-        if self.held_schema is not self._read_schema:
-            return record.cast(self.held_schema)
-        return pa.RecordBatch.from_arrays(record.columns, schema=self.held_schema)
-
     def _read(self) -> Iterator[Iterator[pa.RecordBatch]]:
         """Yield the records of each row group; a large group is split into several."""
         for group in range(self.metadata.num_row_groups):
             records = self._file.iter_batches(
                 RECORD_ROWS, row_groups=[group], columns=self.schema.names, use_threads=False
             )
-            records = (self._held(record) for record in records)
+            records = (r.select(self.schema.names).cast(self.held_schema) for r in records)
             if self.metadata.row_group(group).num_rows <= GROUP_ROWS:
                 yield records
                 continue
@@ -174,10 +198,12 @@ def partition_values(name: str) -> dict[str, str]:
 def needs_conversion(
     folder: SourceFolder, name: str, columns: Columns, keep: Sequence[str], form: InputFormat
 ) -> bool:
-    """Return whether a Parquet file lacks a stated column or zone, or has values as text."""
+    """Return whether a file is no Parquet, lacks a stated column or zone, or has values as text."""
     import pyarrow as pa
     from pyarrow import parquet
 
+    if not name.endswith(".parquet"):
+        return True
     try:
         with folder.open(name) as file:
             schema = parquet.read_schema(file)
@@ -189,32 +215,39 @@ def needs_conversion(
     if form.interval_s is not None:
         stated.add(columns.interval)
     lacking = {*columns.names, *keep} - set(schema.names)
+    kinds = {name: _value_type(schema.field(name).type) for name in {*columns.names} - lacking}
     # One odd cell can turn a whole column into text when a table is written.
-    text = columns.value not in lacking and _is_text(_value_type(schema.field(columns.value).type))
-    if columns.time in lacking or form.tz is None:
-        return bool(lacking or text) and lacking <= stated
-    kind = schema.field(columns.time).type
-    local = not pa.types.is_timestamp(kind) or kind.tz is None
-    return lacking <= stated and bool(local or lacking or text)
+    text = columns.value in kinds and _is_text(kinds[columns.value])
+    time = kinds.get(columns.time) if form.tz is not None else None
+    local = time is not None and (not pa.types.is_timestamp(time) or time.tz is None)
+    return lacking <= stated and bool(lacking or text or local)
 
 
 @contextmanager
-def open_fleet_file(
+def open_input(
     folder: SourceFolder,
     name: str,
     columns: Columns,
     keep: Sequence[str] = (),
+    form: InputFormat | None = None,
     scratch: Path | None = None,
 ) -> Iterator[FleetFile]:
-    """Open a file and check its schema."""
-    try:
-        source = folder.snapshot(name, scratch)
-    except OSError as error:
-        reason = error.strerror or str(error).splitlines()[0].rstrip(".")
-        raise UnusableFileError(f"the file cannot be read: {reason}.") from None
-    with source:
+    """Open a file as it is if it has all columns, and convert it otherwise.
+
+    A copy of a remote file is written to the folder `scratch`.
+    """
+    form = form or InputFormat()
+    with ExitStack() as stack:
         with as_unusable():
-            file = FleetFile(source, _sha256(source), columns, keep)
+            converted = needs_conversion(folder, name, columns, keep, form)
+            if converted:
+                path = stack.enter_context(folder.local_path(name, scratch))
+                sha256 = bytes.fromhex(sha256_of(path))
+                source = convert(path, partition_values(name), columns, keep, form)
+            else:
+                source = stack.enter_context(folder.snapshot(name, scratch))
+                sha256 = _sha256(source)
+            file = FleetFile(source, sha256, columns, keep, whole_seconds=converted)
         yield file
 
 
@@ -230,7 +263,7 @@ def as_unusable() -> Iterator[None]:
     except DataError as error:
         raise UnusableFileError(f"the file {error}") from None
     except (pa.ArrowException, OSError, ValueError) as error:
-        reason = str(error).splitlines()[0].rstrip(".")
+        reason = getattr(error, "strerror", None) or str(error).splitlines()[0].rstrip(".")
         raise UnusableFileError(f"the file cannot be read: {reason}.") from None
 
 
@@ -288,11 +321,6 @@ def _selected(schema: pa.Schema, names: set[str]) -> pa.Schema:
     return pa.schema([field.remove_metadata() for field in schema if field.name in names])
 
 
-def _root(path: str) -> str:
-    """Return the column of one of Parquet's paths, such as a of a.list.element."""
-    return path.partition(".")[0]
-
-
 def _inner_types(kind: pa.DataType) -> list[pa.DataType]:
     """Return the types of the parts of a nested type."""
     return [kind.field(i).type for i in range(kind.num_fields)]
@@ -312,10 +340,9 @@ def _has_shared_values(kind: pa.DataType) -> bool:
 def _room_for(metadata: parquet.FileMetaData, leaves: set[str]) -> int:
     """Bound the size of the output: other columns uncompressed, and 8 bytes per value [bytes]."""
     others = sum(
-        metadata.row_group(g).column(c).total_uncompressed_size
-        for g in range(metadata.num_row_groups)
-        for c in range(metadata.num_columns)
-        if metadata.row_group(g).column(c).path_in_schema in leaves
+        chunk.total_uncompressed_size
+        for chunk in _column_chunks(metadata)
+        if chunk.path_in_schema in leaves
     )
     return int(others + 8 * metadata.num_rows + _SPARE_BYTES)
 
@@ -370,3 +397,113 @@ def _repeated_text(
                 stored.add(group.column(i).path_in_schema)
     wanted = {columns.meter, columns.unit} | stored
     return [f.name for f in schema if f.name in wanted and types.is_string(f.type)]
+
+
+def convert(
+    path: Path, partitions: dict[str, str], columns: Columns, keep: Sequence[str], form: InputFormat
+) -> pa.BufferReader:
+    """Read an extract and return its released columns as a Parquet file in memory."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    table = _load(path, (*columns.names[:4], *keep), form)
+    if table.num_rows > MAX_ROWS:
+        raise DataError(f"has more than {MAX_ROWS} rows to convert; split it into smaller files.")
+
+    def column(name: str, hint: str, stated: str | int | None = None) -> pa.Array:
+        if name in table.column_names:
+            return table.column(name).combine_chunks()
+        value = partitions.get(name, stated)
+        if value is None:
+            found = ", ".join(table.column_names)
+            raise DataError(f"has no column {name!r} (it has {found}); {hint}.")
+        return pa.array([value] * table.num_rows, pa.string() if isinstance(value, str) else None)
+
+    meter = column(columns.meter, "name it with --columns meter=NAME").cast(pa.string())
+    time = column(columns.time, "name it with --columns time=NAME")
+    unit = column(columns.unit, "state the unit of its values, such as --unit kWh", form.unit)
+    length = column(
+        columns.interval, "state the length of its readings, such as --interval 30min",
+        form.interval_s,
+    )  # fmt: skip
+    arrays = {
+        columns.meter: meter,
+        columns.time: _times(time, meter, form, columns.time, path),
+        columns.value: _numbers(column(columns.value, "name it with --columns value=NAME"), form),
+        columns.unit: _units(unit),
+        columns.interval: length.cast(pa.int64()),
+    }
+    arrays |= {name: column(name, "it cannot be kept") for name in keep}
+    sink = pa.BufferOutputStream()
+    parquet.write_table(pa.table(arrays), sink, row_group_size=GROUP_ROWS, compression="none")
+    return pa.BufferReader(sink.getvalue())
+
+
+def _load(path: Path, texts: Sequence[str], form: InputFormat) -> pa.Table:
+    """Read a table; ids, times, values and units stay text."""
+    from pyarrow import parquet
+
+    if path.suffix == ".parquet":
+        return parquet.ParquetFile(path).read(use_threads=False)
+    try:
+        # The mark is stated: one that is found in the values would depend on them.
+        options = ReadOptions(decimal=form.decimal or "point")
+        return load_table(path, options, texts=[text.lower() for text in texts]).data
+    except DataError as error:
+        # The message names the path, which the report of the file states already.
+        raise DataError(str(error).removeprefix(f"{path} ")) from None
+
+
+def _times(
+    column: pa.Array, meters: pa.Array, form: InputFormat, name: str, path: Path
+) -> pa.Array:
+    """Return times as UTC instants; local times are converted meter by meter."""
+    import pyarrow as pa
+
+    try:
+        stamps = read_stamps(column, path, form.tz)
+    except DataError as error:
+        raise DataError(f"has a column {name!r} that holds no times ({error})") from None
+    good, ns = stamps.good.copy(), stamps.ns.copy()
+    if not stamps.aware:
+        if form.tz is None:
+            raise DataError(
+                f"has times without a zone in column {name!r}; state their zone, such as "
+                "--tz Europe/Berlin or --tz UTC."
+            )
+        # The hour that the clock shows twice is distinguished by the order of a meter's rows.
+        codes = meters.dictionary_encode().indices.fill_null(-1).to_numpy()
+        for rows in _rows_by_code(codes):
+            ns[rows], exists, _ = to_utc(ns[rows], form.tz)
+            good[rows] &= exists
+    # A time between two whole seconds is on no grid, and neither is the first second of 1970.
+    seconds = np.where(ns % SECOND == 0, ns // SECOND, 1)
+    return pa.array(seconds, pa.timestamp("s", tz="UTC"), mask=~good)
+
+
+def _rows_by_code(codes: IntArray) -> Iterator[IntArray]:
+    """Yield the rows of each code in their order."""
+    order = np.argsort(codes, kind="stable")
+    cuts = np.flatnonzero(np.diff(codes[order])) + 1
+    yield from np.split(order, cuts)
+
+
+def _numbers(column: pa.Array, form: InputFormat) -> pa.Array:
+    """Return values as float64; a cell that holds no number is null."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    values, _ = to_numbers(pa.chunked_array([column]), DECIMALS[form.decimal or "point"])
+    return pa.array(values, from_pandas=True)
+
+
+def _units(column: pa.Array) -> pa.Array:
+    """Return units as they are written in this package; their letters may have any case."""
+    import pyarrow as pa
+
+    known = {unit.lower(): unit for unit in UNITS}
+    encoded = column.cast(pa.string()).dictionary_encode()
+    texts = [known.get(text.lower(), text) for text in encoded.dictionary.to_pylist()]
+    units = pa.DictionaryArray.from_arrays(encoded.indices, pa.array(texts, pa.string()))
+    return units.dictionary_decode()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -17,8 +18,7 @@ from hushmeter.files import json_text
 from hushmeter.fleet.sum_terms import SumTerms
 from hushmeter.ledger import Charge, DayChange, Price, period_price
 from hushmeter.ledger.chain import canonical
-from hushmeter.ledger.charges import epsilon_text
-from hushmeter.ledger.day_change import PERIODS
+from hushmeter.ledger.charges import PERIODS, epsilon_text
 from hushmeter.privacy.meters import Metered
 from hushmeter.releases.receipt import describe_promise
 from hushmeter.releases.request import Request
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from hushmeter.releases.promise import Promise
 
 SPANS = ("reading", "day")
-STREAM = "load"
 OUTPUT_FORMAT = "3"
 """Version of the order of rows and of the columns of the output; a resumed job must have it."""
 
@@ -121,7 +120,10 @@ class FleetTerms(Request):
         check_interval(self.interval_s)
 
     schema = "hushmeter-fleet-2"
+    stream = "load"
+    by = ()
     days = None
+    charged_within = ""
 
     @property
     def promise(self) -> Promise:
@@ -163,7 +165,7 @@ def describe_charge(terms: Terms, protects: DayChange, composition_delta: float)
         "epsilon": epsilon_text(price.micro),
         "micro_epsilon": price.micro,
         "femto_delta": price.femto,
-        "unit": protects.sentence(terms.period) + getattr(terms, "charged_within", ""),
+        "unit": protects.sentence(terms.period) + terms.charged_within,
         "protects": protects.describe(),
         "composition_delta": composition_delta,
     }
@@ -179,7 +181,7 @@ class FleetJob:
     output_dir: str
     ledger: str = field(repr=False)  # URL of the ledger; it may contain a password
     release: str  # Identity of the release
-    stream: str = STREAM  # Which series of the meters is released
+    stream: str = FleetTerms.stream  # Which series of the meters is released
     # True to release periods again that were released before, with fresh noise and a new charge
     correction: bool = False
     columns: Columns = field(default_factory=Columns)  # Names of the input columns
@@ -220,7 +222,7 @@ class FleetJob:
             "correction": self.correction,
             "asked": plain({n: one for n, one in asdict(self.terms).items() if one is not None}),
             "columns": asdict(self.columns),
-            "kept_without_noise": [] if isinstance(self.terms, SumTerms) else list(self.keep),
+            "kept_without_noise": [] if self.terms.by else list(self.keep),
             "promise": self.promise,
             "charge": self.price,
         }
@@ -229,6 +231,16 @@ class FleetJob:
     def mark(self) -> str:
         """The identity of the release and a digest of its facts, which every file carries."""
         return mark_of(self.facts)
+
+    def file_key(self, source: str, file_sha256: bytes) -> bytes:
+        """Derive the key of one file or table; see `hushmeter.fleet.series` for the formula."""
+        text = json.dumps(self.key_terms, sort_keys=True, ensure_ascii=False, allow_nan=False)
+        parts = (self.release, self.charge.stream, text, source, file_sha256)
+        return derive_key(self.key, "file", *parts)
+
+    def input_digest(self, file_sha256: bytes) -> str:
+        """Return the digest of an input for the ledger; only holders of the key can compare it."""
+        return derive_key(self.key, "input", file_sha256).hex()
 
     def paid_in(self, ledger: Ledger) -> FleetJob:
         """Return the job with its promise and the price that its ledger asks, or refuse it."""
@@ -270,6 +282,15 @@ class FleetJob:
 def mark_of(facts: Mapping[str, Any]) -> str:
     """Return the identity and the digest of the facts of a release; see `FleetJob.mark`."""
     return f"{facts['release']} {hashlib.sha256(canonical(facts).encode()).hexdigest()}"
+
+
+def derive_key(key: bytes, *parts: str | bytes) -> bytes:
+    """Return the HMAC of parts with their lengths, so that no two lists give the same message."""
+    message = b""
+    for part in ("hushmeter fleet 1", *parts):
+        raw = part.encode() if isinstance(part, str) else part
+        message += len(raw).to_bytes(8, "big") + raw
+    return hmac.new(key, message, hashlib.sha256).digest()
 
 
 def plain(value: Any) -> Any:

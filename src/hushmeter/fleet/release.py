@@ -2,16 +2,21 @@
 
 Series and sums have one frame: the files are listed and checked, the ledger is asked, every file is
 a task that pays before it leaves anything, and the manifest makes the folder a release. They differ
-in what a task leaves: a noisy file, or exact sums that get their noise at the end.
+in what a task leaves: a noisy file, or exact sums that get their noise at the end. Two lists are
+for the operator only and lie beside the output folder, which may be published as a whole: what was
+left out, with the reasons, and which cells hold no number and count as 0 W.
 """
 
 from __future__ import annotations
 
+import csv
 import hashlib
-import math
+import io
+import json
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -20,23 +25,33 @@ from typing import TYPE_CHECKING, Any
 
 from hushmeter.checks import whole
 from hushmeter.errors import DataError, InputError
-from hushmeter.files import parse_json
-from hushmeter.fleet.input_files import Footer, read_footer
-from hushmeter.fleet.job import STREAM, Columns, FleetJob, FleetTerms, InputFormat, Terms
-from hushmeter.fleet.manifest import (
-    MANIFEST,
-    describe_release,
-    manifest_bytes,
-    read_manifest,
-    write_private_lists,
+from hushmeter.files import parse_json, write_bytes
+from hushmeter.fleet.folders import (
+    PRIVATE,
+    SEALED,
+    PrivateFolder,
+    SourceFolder,
+    is_url,
+    list_files,
+    open_source,
 )
-from hushmeter.fleet.output_folder import PRIVATE, SEALED, PrivateFolder, table_bytes
-from hushmeter.fleet.source_folder import SourceFolder, is_url, list_files, open_source, output_name
-from hushmeter.fleet.sum_terms import SumTerms
-from hushmeter.fleet.task import PATIENCE_S, FileReport, Task, check_file, find_done, protect_file
-from hushmeter.fleet.workers import run_in_processes
+from hushmeter.fleet.input_files import Footer, read_footer
+from hushmeter.fleet.job import Columns, FleetJob, InputFormat, Terms
+from hushmeter.fleet.meter_periods import Problem
+from hushmeter.fleet.released_folder import MANIFEST, read_manifest
+from hushmeter.fleet.series import table_bytes
+from hushmeter.fleet.task import (
+    PATIENCE_S,
+    FileReport,
+    Schedule,
+    check_file,
+    find_done,
+    product_of,
+    protect_file,
+    run_in_processes,
+)
 from hushmeter.ledger import Ledger, open_ledger
-from hushmeter.ledger.transactions import check_name
+from hushmeter.ledger.spending import check_name
 from hushmeter.trace import check_interval
 
 if TYPE_CHECKING:
@@ -44,9 +59,6 @@ if TYPE_CHECKING:
 
 Report = Callable[[FileReport, int, int], None]
 """Called with every finished file, the rows done so far and the rows of all files."""
-
-Schedule = Callable[[Task, FleetJob, Sequence[str]], Iterator[FileReport]]
-"""Runs a task for every file of a job, on any machine, and yields the reports."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +145,7 @@ def release_fleet(
             facts = read_manifest(output).facts
             return FleetRelease(replace(job, release=facts["release"]), (), facts)
         if folder.asked is None:
-            _check_room(output, job.terms, footers)
+            _check_room(job, footers)
         job = begin_or_continue(folder, job, options.key)
         if folder.sealed:
             return _publish(folder, job)
@@ -155,17 +167,16 @@ def _plan(
         seconds = int(asked["terms"]["interval_s"])
     if seconds is None:
         seconds = find_interval(source, files, options.columns)
-    sums = isinstance(terms, SumTerms)
     job = FleetJob(
         replace(terms, interval_s=check_interval(seconds)),
         source.name,
         str(folder.output),
         options.ledger,
         options.release or f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}",
-        options.stream or ("sums" if sums else STREAM),
+        options.stream or terms.stream,
         options.correct,
         options.columns,
-        tuple(sorted(set(terms.by if isinstance(terms, SumTerms) else options.keep))),
+        tuple(sorted(set(terms.by or options.keep))),
         replace(options.form, interval_s=options.interval_s),
     )
     with open_ledger(job.ledger, patience_s=PATIENCE_S) as opened:
@@ -178,37 +189,116 @@ def _finish(
     folder: PrivateFolder, job: FleetJob, reports: tuple[FileReport, ...], head: str
 ) -> FleetRelease:
     """Seal the tables of sums and the manifest, publish them and destroy the key."""
+    product = product_of(job)
     released = [one for one in reports if one.state == "released"]
-    series = isinstance(job.terms, FleetTerms)
-    folder.remove_unlisted({output_name(one.source) for one in released} if series else ())
+    folder.remove_unlisted(product.names(released))
     write_private_lists(folder.output, reports)
-    tables, contents = {}, {}
-    if released and not series:
-        from hushmeter.fleet.sums import draw_tables
-
-        tables = draw_tables(folder, job, released)
-        contents = {f"{n}.parquet": table_bytes(one, job.mark) for n, one in tables.items()}
-    facts = describe_release(job, reports, head, None if series else contents)
+    tables = product.draw_tables(released) if released else {}
+    contents = {f"{name}.parquet": table_bytes(one, job.mark) for name, one in tables.items()}
+    facts = describe_release(job, reports, head, product.list_files(reports, contents))
     if not released:
         folder.destroy()
         return FleetRelease(replace(job, key=b""), reports, facts)
-    folder.seal(contents | {MANIFEST: manifest_bytes(facts)})
+    manifest = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
+    folder.seal(contents | {MANIFEST: manifest.encode()})
     return replace(_publish(folder, job), reports=reports, tables=tables)
 
 
 def _publish(folder: PrivateFolder, job: FleetJob) -> FleetRelease:
     """Publish what was sealed, record the files of sums in the ledger and destroy the key."""
     content = (folder.path / SEALED / MANIFEST).read_bytes()
-    facts, digest = parse_json(content), hashlib.sha256(content).hexdigest()
     with open_ledger(job.ledger, patience_s=PATIENCE_S) as ledger:
         _check_kept_head(folder, ledger)
-        # The files of a series were recorded one by one.
-        for source in folder.reported() if isinstance(job.terms, SumTerms) else ():
-            if (folder.report(source) or {})["state"] == "released":
-                ledger.mark_released(job.charge, source, digest)
+        product_of(job).mark_released(ledger, hashlib.sha256(content).hexdigest())
     folder.publish_sealed(last=MANIFEST)
     folder.destroy()
-    return FleetRelease(replace(job, key=b""), (), facts)
+    return FleetRelease(replace(job, key=b""), (), parse_json(content))
+
+
+def quarantine_file(folder: Path) -> Path:
+    """Return the path of the list of what was left out, beside the output folder."""
+    named = _named(folder)
+    return named.with_name(f"{named.name}.quarantine.csv")
+
+
+def _named(folder: Path) -> Path:
+    """Return the folder with a name of its own."""
+    return folder if folder.name not in ("", "..") else folder.resolve()
+
+
+def odd_cells_file(folder: Path) -> Path:
+    """Return the path of the private list of cells that hold no number."""
+    return quarantine_file(folder).with_name(f"{_named(folder).name}.odd-cells.csv")
+
+
+def write_private_lists(folder: Path, reports: Sequence[FileReport]) -> None:
+    """Write the lists of what was left out and of odd cells beside a folder, if there are any."""
+    if any(report.problems for report in reports):
+        write_bytes(quarantine_file(folder), b"".join(_quarantine_table(reports)), force=True)
+    if any(report.odd_cells for report in reports):
+        write_bytes(odd_cells_file(folder), b"".join(_odd_cells_table(reports)), force=True)
+
+
+def describe_release(
+    job: FleetJob, reports: Sequence[FileReport], ledger_head: str, files: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """Return the manifest as plain values, with the facts of the published files."""
+    return job.facts | {
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "rows": sum(report.rows for report in reports),
+        "released_rows": sum(report.released_rows for report in reports),
+        "released_blocks": sum(report.released_blocks for report in reports),
+        "files": files,
+        "quarantine": count_problems(reports),
+        "ledger_head": ledger_head,
+    }
+
+
+def count_problems(reports: Sequence[FileReport]) -> dict[str, Any]:
+    """Count the files and blocks that were left out, and the reasons."""
+    reasons: Counter[str] = Counter()
+    blocks = 0
+    for report in reports:
+        reasons.update(_public_reason(p) for p in report.problems)
+        blocks += sum(bool(p.meter or p.period or p.row is not None) for p in report.problems)
+    return {
+        "files": sum(report.state == "quarantined" for report in reports),
+        "blocks": blocks,
+        "reasons": dict(reasons.most_common()),
+    }
+
+
+def _quarantine_table(reports: Iterable[FileReport]) -> Iterator[bytes]:
+    """Yield one line of CSV per problem, the lines of one file together."""
+    yield _csv([("file", "meter", "period", "row", "time", "reason")])
+    for report in reports:
+        yield _csv(
+            (report.source, p.meter, p.period, "" if p.row is None else p.row, p.time, p.sentence)
+            for p in report.problems
+        )
+
+
+def _odd_cells_table(reports: Iterable[FileReport]) -> Iterator[bytes]:
+    """Yield one line of CSV per block with cells that hold no number."""
+    yield _csv([("file", "meter", "period", "first_row", "cells_that_count_as_0_W")])
+    for report in reports:
+        yield _csv((report.source, o.meter, o.period, o.row, o.cells) for o in report.odd_cells)
+
+
+def _csv(rows: Iterable[tuple[object, ...]]) -> bytes:
+    """Encode rows as CSV."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode()
+
+
+def _public_reason(problem: Problem) -> str:
+    """Return a reason without amounts of ε, and without the content of a file."""
+    if not (problem.meter or problem.period or problem.row is not None):
+        # The full sentence may quote what a parser found in the file.
+        return "the file cannot be used"
+    head, mark, _ = problem.sentence.partition(": ")
+    return f"{head})" if mark and "(" in head else problem.sentence.rstrip(".")
 
 
 def find_interval(source: SourceFolder, files: Sequence[str], columns: Columns) -> int:
@@ -229,19 +319,6 @@ def find_interval(source: SourceFolder, files: Sequence[str], columns: Columns) 
         f"no file of {source.name} states in its first rows, in column {columns.interval!r}, how "
         "many seconds a reading lasts; give --interval."
     )
-
-
-def estimate_bytes(terms: Terms, footers: Mapping[str, Footer]) -> int:
-    """Estimate the size of the output of a series [bytes]; that of sums is small.
-
-    A value takes the entropy of its noise, at most log2(σ/g·√(2πe)) bits. Compressed values take
-    about a tenth more.
-    """
-    if isinstance(terms, SumTerms):
-        return 0
-    noise = terms.promise.noise
-    bits = math.log2(max(2.0, noise.std / noise.grid * math.sqrt(2 * math.pi * math.e)))
-    return sum(int(f.other_bytes + 1.2 * bits / 8 * f.rows) for f in footers.values())
 
 
 def open_folders(source_dir: Path | str, output_dir: Path | str) -> tuple[SourceFolder, Path]:
@@ -307,12 +384,12 @@ def begin_or_continue(folder: PrivateFolder, job: FleetJob, key: bytes | None) -
     return before
 
 
-def _check_room(output: Path, terms: Terms, footers: Mapping[str, Footer]) -> None:
+def _check_room(job: FleetJob, footers: Mapping[str, Footer]) -> None:
     """Refuse a disk that is too small for the whole release."""
-    need, free = estimate_bytes(terms, footers), shutil.disk_usage(output).free
+    need, free = product_of(job).estimate_bytes(footers), shutil.disk_usage(job.output_dir).free
     if need > free:
         raise DataError(
-            f"{output} has room for {free / 1e6:.3g} MB and the release takes about "
+            f"{job.output_dir} has room for {free / 1e6:.3g} MB and the release takes about "
             f"{need / 1e6:.3g} MB; nothing was spent."
         )
 
@@ -351,8 +428,9 @@ def _rehearse(job: FleetJob, footers: Mapping[str, Footer], report: Report | Non
         )
         head = str(ledger.head())
     reports = tuple(one.after(outcomes[one.report.source]) for one in checked)
-    facts = describe_release(job, reports, head, {} if isinstance(job.terms, SumTerms) else None)
-    facts |= {"dry_run": True, "estimated_bytes": estimate_bytes(job.terms, footers)}
+    product = product_of(job)
+    facts = describe_release(job, reports, head, product.list_files(reports, {}))
+    facts |= {"dry_run": True, "estimated_bytes": product.estimate_bytes(footers)}
     return FleetRelease(job, reports, facts)
 
 
@@ -378,8 +456,8 @@ def _run_all(
             if options.report is not None:
                 options.report(finished, done, total)
         # Files that an earlier attempt finished and that are no longer in the input.
-        for name in folder.reported():
-            one = None if name in found else find_done(job, name, ledger)
+        for name in {plain["source"] for plain in folder.all_reports()} - found.keys():
+            one = find_done(job, name, ledger)
             if one is not None:
                 found[name] = one
         # Opened again, because the file of the ledger may have been replaced meanwhile.

@@ -137,6 +137,7 @@ class SumTerms:
     interval_s: int = 900  # Length of a reading [s]
 
     schema: ClassVar[str] = "hushmeter-sums-3"
+    stream: ClassVar[str] = "sums"
     period: ClassVar[str] = "day"
 
     def __post_init__(self) -> None:

@@ -5,46 +5,54 @@ then protects one household and does not grow with the number of households: for
 homes the error is about √n times smaller than that of adding up n released homes.
 
 Groups, times and the membership of meters are public. `sum_terms` states the promise and the
-sensitivity of every table, and `sum_tables` draws the noise. This module adds up the files. Each
-file is one task, on any machine: after it is checked and paid for as that of a series is, its exact
-sums are left in the private folder of the output. The order of the files does not matter, because
-whole numbers are added up. The noise is drawn once, after the last file, with a key that depends on
-the exact sums. All tables and the manifest are sealed in the private folder before the first of
-them is published. A job that is killed later publishes exactly these files when it is resumed, even
-if files were added to the input meanwhile.
+sensitivity of every table. Each file is one task, on any machine: after it is checked and paid for
+as that of a series is, its exact sums are left in the private folder of the output. The order of
+the files does not matter, because whole numbers are added up. The noise is drawn once, after the
+last file, with a key that depends on the exact sums. All tables and the manifest are sealed in the
+private folder before the first of them is published. A job that is killed later publishes exactly
+these files when it is resumed, even if files were added to the input meanwhile.
+
+Every number gets one exact discrete noise. What follows costs no further privacy:
+
+- Sums of nested groups are joined by generalised least squares [1]_: with the incidence matrix A of
+  all groups and finest groups, and equal variances, x = (AᵀA)⁻¹Aᵀy, and the estimates are A·x.
+- The peak of a group lies within ± z of its largest noisy sum, where z bounds the noise of all K
+  bins together: P(|noise| > z) ≤ 0.05/K.
+- Quantiles come from noisy counts of B classes of a public grid. The total n is public, so the
+  cumulative counts are corrected to c_j − (j/B)·(c_B − n), with the standard error
+  σ·√(j·(B − j)/B), and made monotone by isotonic regression. The published interval consists of
+  all classes in which the quantile may lie with 95 % confidence; it includes the width of a class.
+
+References
+----------
+.. [1] M. Hay, V. Rastogi, G. Miklau, D. Suciu, "Boosting the accuracy of differentially private
+   histograms through consistency", Proc. VLDB Endow. 3, 2010.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.clock import clock_hours
-from hushmeter.errors import DataError
-from hushmeter.fleet.blocks import Blocks, dictionary_codes
-from hushmeter.fleet.kernels import to_watts
-from hushmeter.fleet.noised_rows import file_key
-from hushmeter.fleet.output_folder import PrivateFolder
-from hushmeter.fleet.sum_tables import make_tables
+from hushmeter.fleet.input_files import FleetFile
+from hushmeter.fleet.job import FleetJob
+from hushmeter.fleet.meter_periods import Blocks, dictionary_codes
 from hushmeter.fleet.sum_terms import EVERY_S, TABLES, SumTerms
-from hushmeter.fleet.task import FileReport, pay
+from hushmeter.fleet.task import FileReport, Product, check_unchanged, pay
+from hushmeter.ledger import Ledger
 from hushmeter.noise.parameters import per_watt
-from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR
+from hushmeter.trace import JOULES_PER_KWH, SECONDS_PER_DAY, SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
-
-    from hushmeter.fleet.job import FleetJob
-    from hushmeter.fleet.noised_rows import InputFile
-    from hushmeter.ledger import Ledger
 
 Group = tuple[str, ...]
 """Names of the groups that contain a meter, from the coarsest to the finest level."""
@@ -54,6 +62,12 @@ Cells = dict[tuple[Group, int], list[int]]
 
 START_BITS = 33
 """Bits of a moment before the year 2200 [s since 1970]."""
+
+CONFIDENCE = 0.95
+"""Probability of the intervals of peaks and quantiles."""
+
+_SIGMAS = 1.959963984540054
+"""Half the width of the interval of a quantile [standard errors]."""
 
 
 @dataclass(frozen=True)
@@ -107,20 +121,20 @@ class ExactSums:
             counts[min(max(place, 0), len(counts) - 1)] = 1
             _add_to(self.tables["quantiles"], (part.group, part.hour), counts)
 
-    def to_json(self) -> bytes:
-        """Return the sums in one form for equal content."""
+    def to_plain(self) -> dict[str, Any]:
+        """Return the sums as plain values, in one form for equal content."""
         plain: dict[str, Any] = {
             name: sorted([*key, *numbers] for key, numbers in cells.items())
             for name, cells in self.tables.items()
         }
         plain["split"] = sorted([*key, *astuple(part)] for key, part in self.split.items())
         plain["members"] = sorted([g, sorted(meters)] for g, meters in self.members.items())
-        return json.dumps(plain, ensure_ascii=False).encode()
+        return plain
 
     @classmethod
-    def from_json(cls, content: bytes) -> ExactSums:
-        """Return the sums that `to_json` wrote."""
-        plain, found = json.loads(content), cls()
+    def from_plain(cls, plain: Mapping[str, Any]) -> ExactSums:
+        """Return the sums that `to_plain` described, also after a way through JSON."""
+        found = cls()
         for name, cells in found.tables.items():
             cells.update({(tuple(group), place): line for group, place, *line in plain[name]})
         for meter, start, first, group, *rest in plain["split"]:
@@ -129,25 +143,62 @@ class ExactSums:
         return found
 
 
-def add_up_file(
-    job: FleetJob, source: str, file: InputFile, blocks: Blocks, ledger: Ledger
-) -> FileReport:
-    """Pay for a checked file and leave its exact sums in the private folder.
+class Sums(Product):
+    """Tables of sums; a task leaves the exact sums of its file in its report."""
 
-    The `output_sha256` of the report is that of the partial sums.
-    """
-    dropped, report = pay(job, source, file, blocks, ledger)
-    if dropped.all():
+    def leave(self, source: str, file: FleetFile, blocks: Blocks, ledger: Ledger) -> FileReport:
+        """Pay for the good blocks of a checked file, and keep their exact sums."""
+        dropped, report = pay(self.job, source, file, blocks, ledger)
+        if dropped.all():
+            return report
+        sums = add_up(self.job, file, blocks, dropped)
+        check_unchanged(source, file)
+        self.folder.write_report(source, asdict(report), sums=sums.to_plain())
         return report
-    content = add_up(job, file, blocks, dropped).to_json()
-    found = replace(report, output_sha256=hashlib.sha256(content).hexdigest())
-    folder = PrivateFolder(Path(job.output_dir))
-    folder.write_partial(source, content)
-    folder.write_report(source, found.to_json())
-    return found
+
+    def draw_tables(self, released: Sequence[FileReport]) -> dict[str, pd.DataFrame]:
+        """Add up the exact sums of all files, and draw the noise of all tables."""
+        job, total = self.job, ExactSums()
+        assert isinstance(job.terms, SumTerms)
+        for one in released:
+            total.add(ExactSums.from_plain(self.folder.sums(one.source)))
+        total.count(job.terms.class_edges, total.split.values())
+        total.split.clear()
+        # Other sums, for example after a file was corrected, get independent noise: the same noise
+        # on two sums would publish their exact difference.
+        text = json.dumps(total.to_plain(), ensure_ascii=False)
+        digest = hashlib.sha256(text.encode()).digest()
+        keys = {table: job.file_key(table, digest) for table in job.terms.tables}
+        return make_tables(total, job.terms, keys)
+
+    def list_files(
+        self,
+        reports: Sequence[FileReport],  # noqa: ARG002
+        tables: Mapping[str, bytes],
+    ) -> list[dict[str, Any]]:
+        """Return the public facts of every table."""
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        return [
+            {
+                "file": name,
+                "state": "released",
+                "released_rows": parquet.read_metadata(pa.BufferReader(content)).num_rows,
+                "sha256": hashlib.sha256(content).hexdigest(),
+                "bytes": len(content),
+            }
+            for name, content in tables.items()
+        ]
+
+    def mark_released(self, ledger: Ledger, digest: str) -> None:
+        """Record that the tables with the sums of all files are published."""
+        for plain in self.folder.all_reports():
+            if plain["state"] == "released":
+                ledger.mark_released(self.job.charge, plain["source"], digest)
 
 
-def add_up(job: FleetJob, file: InputFile, blocks: Blocks, dropped: BoolArray) -> ExactSums:
+def add_up(job: FleetJob, file: FleetFile, blocks: Blocks, dropped: BoolArray) -> ExactSums:
     """Add up the kept blocks of one file in whole grid steps."""
     adder = _Adder(job, blocks, dropped)
     if adder.terms.cap_kwh is not None:
@@ -194,10 +245,10 @@ class _Adder:
 
     def _kept(self, record: pa.RecordBatch) -> _Rows:
         """Return the rows of all blocks that are not dropped, clamped."""
-        part, readings = self._blocks.arrays(record), self._blocks.readings(record)
+        part, watts = (
+            self._blocks.arrays(record), self._blocks.readings(record).watts(self.terms.clamp),
+        )  # fmt: skip
         places = np.flatnonzero(self._blocks.kept_rows(part, self._dropped)[0])
-        watts = np.empty(readings.values.size)
-        to_watts(readings.values, readings.unit_codes, readings.factors, *self.terms.clamp, watts)
         seconds = part.times[places] // self._blocks.ticks
         return _Rows(places, part.meter_map[part.codes[places]], seconds, watts[places])
 
@@ -311,21 +362,222 @@ def _add_to(cells: Cells, key: tuple[Group, int], numbers: Sequence[int]) -> Non
     )
 
 
-def draw_tables(
-    folder: PrivateFolder, job: FleetJob, released: Iterable[FileReport]
+def make_tables(
+    total: ExactSums, terms: SumTerms, keys: Mapping[str, bytes]
 ) -> dict[str, pd.DataFrame]:
-    """Add up the partial sums of all files, and draw the noise of all tables."""
-    assert isinstance(job.terms, SumTerms)
-    total = ExactSums()
-    for one in released:
-        content = folder.partial(one.source)
-        if content is None or hashlib.sha256(content).hexdigest() != one.output_sha256:
-            raise DataError(f"the partial sums of {one.source} are lost; continue with --resume.")
-        total.add(ExactSums.from_json(content))
-    total.count(job.terms.class_edges, total.split.values())
-    total.split.clear()
-    # Other sums, for example after a file was corrected, get independent noise: the same noise on
-    # two sums would publish their exact difference.
-    digest = hashlib.sha256(total.to_json()).digest()
-    keys = {table: file_key(job, table, digest) for table in job.terms.tables}
-    return make_tables(total, job.terms, keys)
+    """Draw the noise of all tables with their keys and make them.
+
+    The tables are `sums` and `peaks`, `shape`, and `quantiles`, as far as the terms ask for them.
+    """
+    groups = _Groups.of(total, terms)
+    tables: dict[str, pd.DataFrame] = {}
+    for name in terms.tables:
+        made = _Noisy.draw(name, total, groups, terms, keys[name])
+        if name == "sums":
+            tables |= {"sums": _sums_table(groups, terms, made)}
+            tables |= {"peaks": _peaks_table(groups, terms, made)}
+        else:
+            make = _shape_table if name == "shape" else _quantiles_table
+            tables[name] = make(groups, terms, made)
+    return {
+        name: table[table["meters"] >= terms.min_meters].reset_index(drop=True)
+        for name, table in tables.items()
+    }
+
+
+@dataclass(frozen=True)
+class _Groups:
+    """All groups of all levels, the coarsest level first."""
+
+    leaves: list[Group]  # The finest groups
+    incidence: FloatArray  # 1 where a group (row) contains a finest group (column)
+    columns: dict[str, list[Any]]  # Level, name and number of meters of every group
+
+    @classmethod
+    def of(cls, total: ExactSums, terms: SumTerms) -> _Groups:
+        """Find all groups of the exact sums."""
+        leaves = sorted(total.members)
+        groups = [
+            group
+            for level in range(1, len(terms.by) + 1)
+            for group in dict.fromkeys(leaf[:level] for leaf in leaves)
+        ]
+        inside = [[leaf for leaf in leaves if leaf[: len(g)] == g] for g in groups]
+        columns: dict[str, list[Any]] = {
+            "level": [terms.by[len(group) - 1] for group in groups],
+            "group": ["/".join(group) for group in groups],
+            "meters": [len(set().union(*(total.members[leaf] for leaf in ls))) for ls in inside],
+        }
+        return cls(leaves, np.array([[x in ls for x in leaves] for ls in inside], float), columns)
+
+    def table(self, name: str, places: Any, **more: Any) -> pd.DataFrame:
+        """Return a table with a row for every group and every place in a named column."""
+        import pandas as pd
+
+        size, count = len(self.columns["group"]), len(places)
+        named = {key: np.repeat(column, count) for key, column in self.columns.items()}
+        filled = {key: np.broadcast_to(x, (size, count)).ravel() for key, x in more.items()}
+        order = {"level": named["level"], "group": named["group"], name: np.tile(places, size)}
+        return pd.DataFrame({**order, "meters": named["meters"], **filled})
+
+    def join(self, noisy: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return least-squares estimates of all groups, and their errors in units of the noise."""
+        a = self.incidence
+        inverse = np.linalg.inv(a.T @ a)
+        spread: FloatArray = np.sqrt(np.einsum("ij,jk,ik->i", a, inverse, a))
+        estimate: FloatArray = a @ (inverse @ (a.T @ noisy))
+        return estimate, spread[:, None]
+
+
+@dataclass(frozen=True)
+class _Noisy:
+    """The columns of a table, its noisy numbers [W, or counts], and exact public numbers.
+
+    The public numbers are those of the readings of a sum, or of the values that were counted; the
+    error is the standard error of a noisy number.
+    """
+
+    columns: list[int]
+    noisy: FloatArray
+    readings: FloatArray
+    error: float
+
+    @classmethod
+    def draw(
+        cls, name: str, total: ExactSums, groups: _Groups, terms: SumTerms, key: bytes
+    ) -> Self:
+        """Add noise to the exact numbers of all groups."""
+        cells, noise = total.tables[name], terms.promise.noise(name)
+        columns = sorted({column for _, column in cells})
+        row, place = ({n: i for i, n in enumerate(names)} for names in (groups.leaves, columns))
+        exact = np.zeros((len(groups.leaves), len(columns), len(next(iter(cells.values())))))
+        for (leaf, column), numbers in cells.items():
+            exact[row[leaf], place[column]] = numbers
+        found = np.tensordot(groups.incidence, exact, 1)
+        counted = name == "quantiles"
+        truth = found if counted else found[:, :, 0] * float(terms.step)
+        noisy = noise.release(truth.reshape(-1), key=key).reshape(truth.shape)
+        readings = found.sum(axis=2) if counted else found[:, :, 1]
+        return cls(columns, noisy, readings, terms.promise.error(name))
+
+    @property
+    def means(self) -> dict[str, FloatArray]:
+        """The mean of a reading and its standard error [W]."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return {"mean_w": self.noisy / self.readings, "mean_se_w": self.error / self.readings}
+
+
+def _sums_table(groups: _Groups, terms: SumTerms, made: _Noisy) -> pd.DataFrame:
+    """Make the table of sums."""
+    kwh = terms.interval_s / JOULES_PER_KWH
+    estimate, spread = groups.join(made.noisy)
+    joined = {"estimate_kwh": estimate * kwh, "estimate_se_kwh": made.error * spread * kwh}
+    return groups.table(
+        "start",
+        _starts(made.columns, terms),
+        readings=made.readings.astype(np.int64),
+        energy_kwh=made.noisy * kwh,
+        energy_se_kwh=made.error * kwh,
+        **made.means,
+        **(joined if len(terms.by) > 1 else {}),
+    )
+
+
+def _starts(bins: Sequence[int] | IntArray, terms: SumTerms) -> pd.DatetimeIndex:
+    """Return when bins start, UTC."""
+    import pandas as pd
+
+    return pd.to_datetime(np.array(bins) * EVERY_S[terms.every], unit="s", utc=True)
+
+
+def _peaks_table(groups: _Groups, terms: SumTerms, made: _Noisy) -> pd.DataFrame:
+    """Make the table of the largest load of every group."""
+    noise, bins = terms.promise.noise("sums"), len(made.columns)
+    margin = noise.quantile(1 - (1 - CONFIDENCE) / bins) + noise.coarsened * noise.grid / 2
+    # A sum over readings becomes the mean load of the group in the bin.
+    kw = terms.interval_s / EVERY_S[terms.every] / 1000
+    peak = made.noisy.max(axis=1, keepdims=True)
+    low, high = (peak - margin) * kw, (peak + margin) * kw
+    table = groups.table("start", [0], peak_kw=peak * kw, peak_low_kw=low, peak_high_kw=high)
+    return table.assign(start=_starts(np.array(made.columns)[made.noisy.argmax(axis=1)], terms))
+
+
+def _shape_table(groups: _Groups, terms: SumTerms, made: _Noisy) -> pd.DataFrame:
+    """Make the table of mean loads by hour of the day."""
+    estimate, spread = groups.join(made.noisy)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        joined = {
+            "estimate_w": estimate / made.readings,
+            "estimate_se_w": made.error * spread / made.readings,
+        }
+    return groups.table(
+        "hour",
+        made.columns,
+        readings=made.readings.astype(np.int64),
+        **made.means,
+        **(joined if len(terms.by) > 1 else {}),
+    )
+
+
+def _quantiles_table(groups: _Groups, terms: SumTerms, made: _Noisy) -> pd.DataFrame:
+    """Make the table of quantiles of the hourly means of single meters."""
+    edges, per_hour = np.array(terms.class_edges) * float(terms.step), len(terms.quantiles)
+    lines = [
+        find_quantile(noisy, int(total), edges, made.error, q)
+        for noisy, total in zip(
+            made.noisy.reshape(-1, edges.size - 1), made.readings.ravel(), strict=True
+        )
+        for q in terms.quantiles
+    ]
+    value, low, high = np.array(lines).T.reshape(3, len(groups.incidence), -1)
+    table = groups.table(
+        "hour",
+        np.repeat(made.columns, per_hour),
+        values=np.repeat(made.readings, per_hour, axis=1).astype(np.int64),
+        quantile=np.tile(terms.quantiles, len(made.columns)),
+        value_w=value,
+        low_w=low,
+        high_w=high,
+    )
+    return table[table["values"] > 0]
+
+
+def find_quantile(
+    noisy: FloatArray, total: int, edges: FloatArray, error: float, quantile: float
+) -> tuple[float, float, float]:
+    """Estimate a quantile from noisy counts of classes, whose exact total is public.
+
+    Return the estimate, interpolated within its class, and edges between which the quantile lies
+    with 95 % confidence [W].
+    """
+    classes = noisy.size
+    places = np.arange(classes + 1)
+    below = np.concatenate([[0.0], np.cumsum(noisy)])
+    below -= places / classes * (below[-1] - total)
+    spread = _SIGMAS * error * np.sqrt(places * (classes - places) / classes)
+    wanted = quantile * total
+    monotone = np.clip(isotonic(below), 0, total)
+    # Equal neighbours have no slope, and the first of them is the quantile.
+    first = max(1, int(np.argmax(monotone >= wanted)))
+    left, right = monotone[first - 1], monotone[first]
+    share = 1.0 if right <= left else (wanted - left) / (right - left)
+    value = edges[first - 1] + share * (edges[first] - edges[first - 1])
+    surely_below = below + spread < wanted
+    surely_above = below - spread >= wanted
+    low = int(np.flatnonzero(surely_below).max(initial=0))
+    high = int(np.flatnonzero(surely_above).min(initial=classes))
+    return float(value), float(min(edges[low], value)), float(max(edges[high], value))
+
+
+def isotonic(values: FloatArray) -> FloatArray:
+    """Return the rising sequence with the smallest sum of squared differences."""
+    means: list[float] = []
+    sizes: list[int] = []
+    for value in values.tolist():
+        means.append(value)
+        sizes.append(1)
+        while len(means) > 1 and means[-2] > means[-1]:
+            mean, size = means.pop(), sizes.pop()
+            means[-1] = (means[-1] * sizes[-1] + mean * size) / (sizes[-1] + size)
+            sizes[-1] += size
+    return np.repeat(means, sizes)

@@ -1,4 +1,4 @@
-"""Protecting one file: the complete work of one task.
+"""The complete work on one file: it is checked, paid for, and released with noise or added up.
 
 `protect_file` needs no scheduler. A process pool, Spark or a loop may call it, even twice or at the
 same time. The order of steps is always
@@ -7,39 +7,61 @@ same time. The order of steps is always
     → report → rename → fsync the folder → mark released
 
 so that nothing appears that was not paid for, and a failed attempt is repeated without a further
-charge and with the same bytes.
+charge and with the same bytes. A release of sums differs in what a task leaves: instead of a file
+with noise, its report holds exact sums, which get their noise at the end.
+
+Tasks run in this process, in worker processes, or on a Spark cluster, where Spark distributes only
+the names of files. No reading passes through Spark, and neither do the release key and the password
+of the ledger: a task receives two folders and a name, and reads the rest from the private folder of
+the output. Every worker must see both folders under the same name and have the driver's versions of
+hushmeter and pyarrow; a task with other versions raises an error. Spark may repeat a task, run it
+twice at the same time or kill it with its executor. The task spends once, writes the same bytes and
+renames them into place.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+import os
+import re
+import sys
+import threading
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import numpy as np
 
 from hushmeter.checks import BoolArray, IntArray
-from hushmeter.errors import BudgetError, DataError
-from hushmeter.files import sha256_of
-from hushmeter.fleet.blocks import Blocks, OddCells, Problem
+from hushmeter.errors import (
+    BudgetError,
+    DataError,
+    HushmeterError,
+    InputError,
+    MissingExtraError,
+)
+from hushmeter.files import one_sentence
+from hushmeter.fleet.folders import PrivateFolder, is_url, open_source
 from hushmeter.fleet.input_files import (
+    FleetFile,
+    Footer,
     UnusableFileError,
     as_unusable,
-    needs_conversion,
-    open_fleet_file,
+    open_input,
 )
 from hushmeter.fleet.job import FleetJob
-from hushmeter.fleet.noised_rows import input_digest, write_noised
-from hushmeter.fleet.output_folder import PrivateFolder, StagedFile
-from hushmeter.fleet.source_folder import open_source, output_name
+from hushmeter.fleet.meter_periods import Blocks, OddCells, Problem
 from hushmeter.fleet.sum_terms import SumTerms
 from hushmeter.ledger import Ledger, SpendOutcome, open_ledger
 
 if TYPE_CHECKING:
-    from hushmeter.fleet.noised_rows import InputFile
+    import pandas as pd
+    from pyspark.sql import SparkSession
 
 BATCH_BLOCKS = 1 << 15
 """Most blocks that are charged in one transaction; it bounds the memory of a worker."""
@@ -52,6 +74,13 @@ MOST_ODD = 0.5
 
 SORT_ROWS = 1 << 22
 """Most rows of a file that is not sorted by meter and time; it is sorted in memory."""
+
+
+SUBMITTED = "submit"
+"""Given in place of a master's URL, this word means the cluster that spark-submit names."""
+
+POLL_S = 0.2
+"""Time between two looks at the finished tasks [s]."""
 
 
 @dataclass(frozen=True)
@@ -73,13 +102,19 @@ class FileReport:
     # Cells that hold no number and count as 0 W. They follow from values and are private
     odd_cells: tuple[OddCells, ...] = ()
 
-    def to_json(self) -> bytes:
-        """Return the report as JSON for the private folder."""
-        return json.dumps(asdict(self), ensure_ascii=False).encode()
+    def granted(self, row_counts: IntArray, refused: Sequence[Problem]) -> FileReport:
+        """Return the report after the ledger granted blocks with these numbers of rows."""
+        return replace(
+            self,
+            state="released" if row_counts.size else "quarantined",
+            released_rows=int(row_counts.sum()),
+            released_blocks=row_counts.size,
+            problems=(*self.problems, *refused),
+        )
 
     @classmethod
-    def from_dict(cls, plain: dict[str, Any]) -> FileReport:
-        """Return the report that `to_json` wrote."""
+    def from_dict(cls, plain: Mapping[str, Any]) -> FileReport:
+        """Return the report that `dataclasses.asdict` described."""
         problems = tuple(Problem(**problem) for problem in plain["problems"])
         odd_cells = tuple(OddCells(**cells) for cells in plain["odd_cells"])
         return cls(**{**plain, "problems": problems, "odd_cells": odd_cells})
@@ -87,6 +122,62 @@ class FileReport:
 
 Task = Callable[[FleetJob, str], FileReport]
 """The work on one file of a job, for example `protect_file`; any process may run or repeat it."""
+
+Schedule = Callable[[Task, FleetJob, Sequence[str]], Iterator[FileReport]]
+"""Runs a task for every file of a job, on any machine, and yields the reports."""
+
+
+class Product(ABC):
+    """What a release makes of its files: what a task leaves of one, and what is published.
+
+    Parameters
+    ----------
+    job : FleetJob
+        The release.
+    """
+
+    def __init__(self, job: FleetJob) -> None:
+        self.job, self.folder = job, PrivateFolder(Path(job.output_dir))
+
+    @abstractmethod
+    def leave(self, source: str, file: FleetFile, blocks: Blocks, ledger: Ledger) -> FileReport:
+        """Pay for the good blocks of a checked file, and leave what follows from them."""
+
+    @abstractmethod
+    def list_files(
+        self, reports: Sequence[FileReport], tables: Mapping[str, bytes]
+    ) -> list[dict[str, Any]]:
+        """Return the public facts of all published files, for the manifest."""
+
+    def is_left(self, report: FileReport, ledger: Ledger) -> bool:  # noqa: ARG002
+        """Return whether what an earlier attempt has reported is still there."""
+        return True
+
+    def names(self, released: Sequence[FileReport]) -> Collection[str]:  # noqa: ARG002
+        """Return the names of the files that the tasks have published."""
+        return ()
+
+    def draw_tables(self, released: Sequence[FileReport]) -> dict[str, pd.DataFrame]:  # noqa: ARG002
+        """Return the tables that are published at the end, with their noise."""
+        return {}
+
+    def mark_released(self, ledger: Ledger, digest: str) -> None:  # noqa: B027
+        """Record in the ledger what is published with the manifest of this digest."""
+
+    def estimate_bytes(self, footers: Mapping[str, Footer]) -> int:  # noqa: ARG002
+        """Estimate the size of the output [bytes]; that of tables is small."""
+        return 0
+
+
+def product_of(job: FleetJob) -> Product:
+    """Return what the terms of a job ask for."""
+    if isinstance(job.terms, SumTerms):
+        from hushmeter.fleet.sums import Sums
+
+        return Sums(job)
+    from hushmeter.fleet.series import Series
+
+    return Series(job)
 
 
 def protect_file(job: FleetJob, source: str) -> FileReport:
@@ -96,44 +187,39 @@ def protect_file(job: FleetJob, source: str) -> FileReport:
     used are left out and reported. Raise `DataError` if the machine fails (no room, no ledger); the
     file can then be tried again.
     """
+    import pyarrow as pa
+
     with open_ledger(job.ledger, patience_s=PATIENCE_S) as ledger:
         done = find_done(job, source, ledger)
         if done is not None:
             return done
         try:
-            with open_input(job, source) as file:
+            with open_job_input(job, source) as file:
                 blocks = check_blocks(job, source, file)
                 if blocks.rows == 0:
                     return FileReport(source, "empty")
-                if isinstance(job.terms, SumTerms):
-                    from hushmeter.fleet.sums import add_up_file
-
-                    return add_up_file(job, source, file, blocks, ledger)
-                return _release(job, source, file, blocks, ledger)
+                try:
+                    return product_of(job).leave(source, file, blocks, ledger)
+                except (OSError, pa.ArrowException) as error:
+                    check_unchanged(source, file)
+                    reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+                    raise DataError(
+                        f"{source} cannot be written: {reason.rstrip('.')}; its charge is kept, "
+                        "continue with --resume when that is fixed."
+                    ) from None
         except UnusableFileError as error:
             return unusable_file(source, error)
 
 
-@contextmanager
-def open_input(job: FleetJob, source: str) -> Iterator[InputFile]:
-    """Open a file as it is if it has all columns, and convert it otherwise."""
-    folder = open_source(job.source_dir)
+def open_job_input(job: FleetJob, source: str) -> AbstractContextManager[FleetFile]:
+    """Open an input file of a job."""
     # Copies of remote files are in the private folder, which a killed job leaves to its successor.
     staging = PrivateFolder(Path(job.output_dir)).staging
     scratch = staging if staging.is_dir() else None
-    facts = (job.columns, job.keep, job.form)
-    if source.endswith(".parquet") and not needs_conversion(folder, source, *facts):
-        with open_fleet_file(folder, source, job.columns, job.keep, scratch) as file:
-            yield file
-        return
-    from hushmeter.fleet.extracts import ConvertedFile
-
-    with as_unusable(), folder.local_path(source, scratch) as path:
-        converted = ConvertedFile(path, source, *facts)
-    yield converted
+    return open_input(open_source(job.source_dir), source, job.columns, job.keep, job.form, scratch)
 
 
-def check_blocks(job: FleetJob, source: str, file: InputFile) -> Blocks:
+def check_blocks(job: FleetJob, source: str, file: FleetFile) -> Blocks:
     """Check every row of a file and return its blocks.
 
     Raise `UnusableFileError` if the file cannot be read or is too large to be sorted. If most of
@@ -160,52 +246,15 @@ def check_blocks(job: FleetJob, source: str, file: InputFile) -> Blocks:
 
 def find_done(job: FleetJob, source: str, ledger: Ledger) -> FileReport | None:
     """Return the report of a file that an earlier attempt finished and paid for, or None."""
-    folder = PrivateFolder(Path(job.output_dir))
-    plain, series = folder.report(source), not isinstance(job.terms, SumTerms)
-    path = folder.output / output_name(source) if series else folder.partial_file(source)
-    if plain is None or not path.is_file() or ledger.state_of(job.release, source) is None:
+    product = product_of(job)
+    plain = product.folder.report(source)
+    if plain is None or ledger.state_of(job.release, source) is None:
         return None
     report = FileReport.from_dict(plain)
-    if sha256_of(path) != report.output_sha256:
-        return None
-    if series:
-        # The attempt may have ended before it recorded the publication.
-        ledger.mark_released(job.charge, source, report.output_sha256)
-    return report
+    return report if product.is_left(report, ledger) else None
 
 
-def _release(
-    job: FleetJob, source: str, file: InputFile, blocks: Blocks, ledger: Ledger
-) -> FileReport:
-    """Pay for the good blocks of a checked file, write them with noise and publish them."""
-    import pyarrow as pa
-
-    folder = PrivateFolder(Path(job.output_dir))
-    staged = StagedFile(folder, folder.output / output_name(source), file.room_bytes)
-    try:
-        dropped, report = pay(job, source, file, blocks, ledger)
-        if dropped.all():
-            return report
-        write_noised(job, source, file, blocks, dropped, staged)
-        _check_unchanged(source, file)
-        staged.settle()
-        whole = replace(report, output_sha256=staged.digest, output_bytes=staged.size)
-        folder.write_report(source, whole.to_json())
-        staged.publish()
-        ledger.mark_released(job.charge, source, staged.digest)
-        return whole
-    except (OSError, pa.ArrowException) as error:
-        _check_unchanged(source, file)
-        reason = getattr(error, "strerror", None) or str(error).splitlines()[0].rstrip(".")
-        raise DataError(
-            f"{source} cannot be written: {reason}; its charge is kept, continue with --resume "
-            "when that is fixed."
-        ) from None
-    finally:
-        staged.discard()
-
-
-def _check_unchanged(source: str, file: InputFile) -> None:
+def check_unchanged(source: str, file: FleetFile) -> None:
     """Raise `DataError` if the input file changed after the first pass."""
     if not file.unchanged():
         raise DataError(
@@ -230,15 +279,16 @@ def usable_blocks(job: FleetJob, blocks: Blocks) -> tuple[IntArray, list[Problem
 
 
 def pay(
-    job: FleetJob, source: str, file: InputFile, blocks: Blocks, ledger: Ledger
+    job: FleetJob, source: str, file: FleetFile, blocks: Blocks, ledger: Ledger
 ) -> tuple[BoolArray, FileReport]:
     """Charge the good blocks of a file; return which blocks are left out, and the report.
 
     Raise `UnusableFileError` if the file was paid for with other content.
     """
     dropped: BoolArray = np.ones(blocks.count, np.bool_)
-    digest = input_digest(job.key, file.sha256)
+    digest = job.input_digest(file.sha256)
     asked, problems = usable_blocks(job, blocks)
+    refused: list[Problem] = []
     for name, part in split_charges(source, asked):
         meters, periods = blocks.names(part)
         try:
@@ -254,24 +304,21 @@ def pay(
         except BudgetError as error:
             raise UnusableFileError(str(error)) from None
         dropped[part[outcome.granted]] = False
-        problems += _refusals(outcome)
-    report = replace(
-        _found(source, blocks, problems),
-        state="quarantined" if dropped.all() else "released",
-        released_rows=int(blocks.row_counts[~dropped].sum()),
-        released_blocks=int((~dropped).sum()),
-        input_digest=digest,
-    )
-    return dropped, report
+        refused += _refusals(outcome)
+    report = _found(source, blocks, problems).granted(blocks.row_counts[~dropped], refused)
+    return dropped, replace(report, input_digest=digest)
 
 
 def _found(source: str, blocks: Blocks, problems: Sequence[Problem]) -> FileReport:
     """Return the report of a file of which nothing is released yet."""
-    cells = tuple(blocks.odd_cells())
     return FileReport(
-        source, "quarantined", blocks.rows, 0, blocks.count, problems=tuple(problems),
-        odd_cells=cells,
-    )  # fmt: skip
+        source,
+        "quarantined",
+        blocks.rows,
+        blocks=blocks.count,
+        problems=tuple(problems),
+        odd_cells=tuple(blocks.odd_cells()),
+    )
 
 
 def _refusals(outcome: SpendOutcome) -> list[Problem]:
@@ -302,19 +349,13 @@ class CheckedFile:
         """Return what would become of the file if the ledger gave this answer."""
         if self.report.state == "empty" or not self.report.rows:
             return self.report
-        return replace(
-            self.report,
-            state="released" if outcome.granted.size else "quarantined",
-            released_rows=int(self.row_counts[outcome.granted].sum()),
-            released_blocks=int(outcome.granted.size),
-            problems=(*self.report.problems, *_refusals(outcome)),
-        )
+        return self.report.granted(self.row_counts[outcome.granted], _refusals(outcome))
 
 
 def check_file(job: FleetJob, source: str) -> CheckedFile:
     """Read and check one file of a job without paying for it or writing anything."""
     try:
-        with open_input(job, source) as file:
+        with open_job_input(job, source) as file:
             blocks = check_blocks(job, source, file)
     except UnusableFileError as error:
         return CheckedFile(unusable_file(source, error))
@@ -336,3 +377,208 @@ def unusable_file(source: str, error: UnusableFileError) -> FileReport:
     """Return the report of a file of which nothing can be used."""
     problem = Problem("", "", None, "", str(error))
     return FileReport(source, "quarantined", problems=(problem,))
+
+
+def run_in_processes(
+    task: Task, job: FleetJob, files: Sequence[str], jobs: int
+) -> Iterator[FileReport]:
+    """Run a task for every file in worker processes; 1 works in this process.
+
+    Yield the reports in the order in which the files are finished. Raise `DataError` if a worker
+    process was killed.
+    """
+    if jobs == 1 or len(files) == 1:
+        for name in files:
+            yield task(job, name)
+        return
+    from concurrent.futures import ProcessPoolExecutor, as_completed
+    from concurrent.futures.process import BrokenProcessPool
+    from multiprocessing import get_context
+
+    # Arrow has threads in this process, so a fork of it is not safe. Workers are forked from a
+    # server process that only loads code.
+    context = get_context("forkserver")
+    context.set_forkserver_preload(["hushmeter.fleet.series", "pyarrow.parquet"])
+    pool = ProcessPoolExecutor(min(jobs, len(files)), mp_context=context, initializer=_start_worker)
+    try:
+        begun = [pool.submit(task, job, name) for name in files]
+        for ended in as_completed(begun):
+            yield ended.result()
+    except BrokenProcessPool:
+        raise DataError(
+            "a worker process was killed, perhaps for lack of memory; what it had paid for is "
+            "kept, continue with --resume."
+        ) from None
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _start_worker() -> None:
+    """Limit this worker to one core, and make it end together with the job."""
+    import signal
+    import threading
+
+    import pyarrow as pa
+
+    pa.set_cpu_count(1)
+    with suppress(NotImplementedError):
+        # jemalloc returns memory sooner than the default allocator, at the same speed.
+        pa.set_memory_pool(pa.jemalloc_memory_pool())
+    # An interrupt at the terminal reaches the job itself, which stops the workers in order.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_the_job, daemon=True).start()
+
+
+def _end_with_the_job() -> None:
+    """End this worker when the job has ended; its queue alone would wait for ever."""
+    from multiprocessing import connection, parent_process
+
+    parent = parent_process()
+    if parent is not None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
+
+
+def check_shared_ledger(url: str) -> None:
+    """Raise `InputError` for a ledger that only one machine can write."""
+    if str(url).startswith("sqlite:"):
+        raise InputError(
+            "a job on Spark needs a ledger that all machines can write: postgresql://…, "
+            "not a SQLite file."
+        )
+
+
+@contextmanager
+def cluster_schedule(master: str, ledger: str) -> Iterator[Schedule]:
+    """Open a session on a cluster and yield a `schedule` for `release_fleet`."""
+    check_shared_ledger(ledger)
+    with spark_session(master) as session:
+        yield partial(run_on_executors, session)
+
+
+@contextmanager
+def spark_session(master: str) -> Iterator[SparkSession]:
+    """Open a session on a cluster, which ends with the block.
+
+    The master is a URL such as spark://host:7077 or local[2]; "submit" means the one that
+    spark-submit names.
+    """
+    # Executors run this interpreter unless the cluster names another.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    with warnings.catch_warnings():
+        # pyspark warns about a newer pandas, which nothing here uses.
+        warnings.simplefilter("ignore", FutureWarning)
+        try:
+            from pyspark.sql import SparkSession
+        except ImportError:
+            raise MissingExtraError("a job on Spark", "spark") from None
+        builder = SparkSession.builder.appName("hushmeter fleet")
+        builder = builder.config("spark.ui.showConsoleProgress", "false")
+        if master != SUBMITTED:
+            builder = builder.master(master)
+        with one_sentence(f"a Spark session on {master}", "opened", kinds=Exception):
+            session = builder.getOrCreate()
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+def run_on_executors(
+    session: SparkSession, task: Task, job: FleetJob, files: Sequence[str]
+) -> Iterator[FileReport]:
+    """Run a task for each file, and yield the reports in the order in which the tasks end."""
+    from pyspark import InheritableThread
+
+    context = session.sparkContext
+    reports = context.accumulator([], _joined())
+    source_dir, output_dir = (
+        folder if is_url(folder) else str(Path(folder).absolute())
+        for folder in (job.source_dir, job.output_dir)
+    )
+    on_executor = partial(_run_task, task, source_dir, output_dir, reports)
+    group, failed = f"hushmeter-{uuid4().hex}", list[Exception]()
+
+    def work() -> None:
+        context.setJobGroup(group, f"release {job.release}", interruptOnCancel=True)
+        try:
+            context.parallelize(files, len(files)).foreach(on_executor)
+        except Exception as error:
+            failed.append(error)
+
+    thread = InheritableThread(target=work)
+    thread.start()
+    try:
+        yield from _follow(thread, reports)
+    finally:
+        if thread.is_alive():
+            context.cancelJobGroup(group)
+            thread.join()
+    if failed:
+        raise _sentence(failed[0])
+    if len(reports.value) != len(files):
+        raise DataError(
+            f"Spark reports {len(reports.value)} of {len(files)} files; continue with --resume."
+        )
+
+
+def _run_task(task: Task, source_dir: str, output_dir: str, reports: Any, source: str) -> None:
+    """Work on one file on an executor and add its report to the accumulator."""
+    import pyarrow as pa
+
+    pa.set_cpu_count(1)
+    folder = PrivateFolder(Path(output_dir))
+    asked = folder.asked
+    if asked is None:
+        raise DataError(
+            f"{output_dir} shows no release in progress on this machine; the input and output "
+            "folders must be shared by all workers."
+        )
+    job = FleetJob.from_dict(asked, folder.key())
+    job = replace(job, source_dir=source_dir, output_dir=output_dir)
+    reports.add([task(job, source)])
+
+
+def _follow(thread: threading.Thread, reports: Any) -> Iterator[FileReport]:
+    """Yield reports in the order in which their tasks end, until the thread ends."""
+    seen = 0
+    while True:
+        running = thread.is_alive()
+        found = list(reports.value)
+        yield from found[seen:]
+        seen = len(found)
+        if not running:
+            return
+        thread.join(POLL_S)
+
+
+def _joined() -> Any:
+    """Return the rule by which Spark joins lists of reports; a successful task counts once."""
+    from pyspark.accumulators import AccumulatorParam
+
+    class Joined(AccumulatorParam[list[FileReport]]):
+        def zero(self, value: list[FileReport]) -> list[FileReport]:  # noqa: ARG002
+            return []
+
+        def addInPlace(  # noqa: N802
+            self, value1: list[FileReport], value2: list[FileReport]
+        ) -> list[FileReport]:
+            return value1 + value2
+
+    return Joined()
+
+
+def _sentence(error: Exception) -> HushmeterError:
+    """Extract the error of a task from the Java trace around it."""
+    found = re.findall(r"hushmeter\.errors\.\w+: (.+)", str(error))
+    if found:
+        return DataError(found[-1].strip())
+    return DataError(
+        f"the Spark job failed: {_first_line(error)}; what was paid for is kept, continue with "
+        "--resume."
+    )
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0].rstrip(".:") if lines else type(error).__name__

@@ -11,18 +11,16 @@ The ledger is a URL::
     sqlite:////data/file.db  a file with an absolute path
     postgresql://…           a database that several machines share
 
-Modules: `ledger` has the class `Ledger`; `day_change` has the change that a ledger protects;
-`charges` computes what a period costs; `budget` decides what fits under the caps;
-`transactions` has the work inside each write; `chain` has the hash chain and its verification;
-`store` has the tables and the SQL that `sqlite` and `postgres` share.
+Modules: `ledger` has the class `Ledger`; `charges` has the change that a ledger protects and what a
+period costs; `spending` decides what fits under the caps and has the work inside each write;
+`chain` has the hash chain and its verification; `store` has the tables and the SQL that both
+`databases` share.
 """
 
-from hushmeter.ledger.budget import Cap, Refusal
 from hushmeter.ledger.chain import Head
-from hushmeter.ledger.charges import Price, micro_epsilon, period_price
-from hushmeter.ledger.day_change import DayChange
+from hushmeter.ledger.charges import Cap, DayChange, Price, micro_epsilon, period_price
 from hushmeter.ledger.ledger import Balance, Ledger, Spend, open_ledger
-from hushmeter.ledger.transactions import Charge, SpendOutcome
+from hushmeter.ledger.spending import Charge, Refusal, SpendOutcome
 
 __all__ = [
     "Balance",

@@ -1,4 +1,4 @@
-"""The hash chain of a ledger, and the verification that replays it.
+"""The hash chain of a ledger, the rows that it covers, and the verification that replays it.
 
 Every entry (the opening, a release, a spend, a publication, a cap) carries the SHA-256 of the
 previous hash and of its own content. The content of a spend includes the hash of its rows. Anyone
@@ -14,12 +14,13 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import date
 from itertools import groupby
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hushmeter.errors import InputError
-from hushmeter.ledger.budget import Cap, expand_periods
+from hushmeter.ledger.charges import Cap
 
 if TYPE_CHECKING:
     from hushmeter.ledger.store import Store
@@ -29,6 +30,12 @@ START = "0" * 64
 
 SCHEMA = "hushmeter-ledger-4"
 """Version of the tables and of the entries; the first entry records it."""
+
+SHORTEST_RANGE = 7
+"""Fewest periods in a row of a meter that are one row of a ledger."""
+
+LONGEST_RANGE = 400
+"""Most periods of such a row; it bounds how far back a look-up has to go."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +127,82 @@ class Row(NamedTuple):
         micro, femto = self.micro // len(periods), self.femto // len(periods)
         for period in periods:
             yield self._replace(period=period, micro=micro, femto=femto)
+
+
+def period_kind(period: str) -> str:
+    """Return "day" or "month"; raise `InputError` for any other text."""
+    ordinal(period)
+    return "day" if len(period) == 10 else "month"
+
+
+def ordinal(period: str) -> int:
+    """Return the number of a day ("2024-03-01") or a month ("2024-03").
+
+    Consecutive periods have consecutive numbers.
+    """
+    try:
+        if re.fullmatch(r"\d{4}-\d{2}-\d{2}", period, re.ASCII):
+            return date.fromisoformat(period).toordinal()
+        if re.fullmatch(r"\d{4}-\d{2}", period, re.ASCII):
+            first = date.fromisoformat(f"{period}-01")
+            return first.year * 12 + first.month
+    except (TypeError, ValueError):
+        pass
+    raise InputError(f"a period must be a day 2024-03-01 or a month 2024-03, got {period!r}.")
+
+
+def expand_periods(label: str) -> list[str]:
+    """Return the periods that a row of a ledger covers."""
+    first, mark, last = label.partition("/")
+    if not mark:
+        return [label]
+    kind = period_kind(first)
+    numbers = range(ordinal(first), ordinal(last) + 1)
+    if kind != period_kind(last) or not 1 < len(numbers) <= LONGEST_RANGE:
+        raise InputError(f"{label!r} is not a range of periods.")
+    return [period_at(number, kind) for number in numbers]
+
+
+def merge_periods(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str, int]]:
+    """Join periods in a row of the same meter to ranges."""
+    found: list[tuple[str, str, int]] = []
+    # Most meters of a fleet have the same periods, which are joined once.
+    known: dict[tuple[str, ...], list[tuple[str, int]]] = {}
+    for meter, group in groupby(pairs, itemgetter(0)):
+        periods = tuple(period for _, period in group)
+        labels = known.get(periods)
+        if labels is None:
+            labels = known[periods] = _join_periods(periods)
+        found += [(meter, label, count) for label, count in labels]
+    return found
+
+
+def _join_periods(periods: Sequence[str]) -> list[tuple[str, int]]:
+    """Join the sorted periods of one meter; return labels and numbers of periods."""
+    runs: list[list[str]] = []
+    last = None
+    for period in periods:
+        number = ordinal(period)
+        if last is not None and number == last + 1 and len(runs[-1]) < LONGEST_RANGE:
+            runs[-1].append(period)
+        else:
+            runs.append([period])
+        last = number
+    labels: list[tuple[str, int]] = []
+    for run in runs:
+        if len(run) < SHORTEST_RANGE:
+            labels += [(period, 1) for period in run]
+        else:
+            labels.append((f"{run[0]}/{run[-1]}", len(run)))
+    return labels
+
+
+def period_at(number: int, kind: str) -> str:
+    """Return the period with this ordinal; beyond the calendar, its first or last period."""
+    if kind == "day":
+        return date.fromordinal(min(max(number, 1), date.max.toordinal())).isoformat()
+    year, month = divmod(min(max(number, 13), 9999 * 12 + 12) - 1, 12)
+    return f"{year:04d}-{month + 1:02d}"
 
 
 def canonical(value: Any) -> str:

@@ -14,14 +14,30 @@ import numpy as np
 from hushmeter.checks import whole
 from hushmeter.errors import DataError, InputError
 from hushmeter.files import atomic, table_format
-from hushmeter.ledger import transactions
-from hushmeter.ledger.budget import NOTHING, WIDEST, Cap, merge_caps, ordinal, worst_window
-from hushmeter.ledger.chain import SCHEMA, Entry, Head, Row, find_problems
-from hushmeter.ledger.charges import LARGEST, Price, femto_cap, micro_cap
-from hushmeter.ledger.day_change import DayChange
-from hushmeter.ledger.sqlite import SqliteStore
+from hushmeter.ledger import spending
+from hushmeter.ledger.chain import SCHEMA, Entry, Head, Row, find_problems, ordinal
+from hushmeter.ledger.charges import (
+    LARGEST,
+    NOTHING,
+    Cap,
+    DayChange,
+    Price,
+    femto_cap,
+    merge_caps,
+    micro_cap,
+)
+from hushmeter.ledger.databases import PostgresStore, SqliteStore
+from hushmeter.ledger.spending import (
+    Charge,
+    SpendOutcome,
+    SpendRequest,
+    check_name,
+    worst_window,
+)
 from hushmeter.ledger.store import ALL_METERS, TRIGGERS, Store, no_ledger
-from hushmeter.ledger.transactions import Charge, SpendOutcome, check_name, check_request
+
+WIDEST = 36_600
+"""Most periods of a window: a century of days."""
 
 LIFT = "none"
 """Given to `Ledger.set_cap` in place of an ε, this word removes the cap."""
@@ -114,7 +130,7 @@ def open_ledger(
             if create is None:
                 raise no_ledger(store.name)
             change, delta = create, float(composition_delta)
-            store.write(lambda: transactions.create_ledger(store, change, delta))
+            store.write(lambda: spending.create_ledger(store, change, delta))
         ledger = Ledger(store)
         if create is not None and ledger.protects != create:
             raise DataError(
@@ -215,10 +231,10 @@ class Ledger:
         BudgetError
             If the source was paid for with other content, or `all_or_nothing` is not met.
         """
-        request = check_request(charge, Price(micro, femto), meters, periods, digest, source)
-        if not request.pairs:
+        request = SpendRequest(charge, Price(micro, femto), meters, periods, digest, source)
+        if not meters:
             return SpendOutcome(np.zeros(0, np.int64))
-        return self._store.write(lambda: transactions.spend(self._store, request, all_or_nothing))
+        return self._store.write(lambda: spending.spend(self._store, request, all_or_nothing))
 
     def rehearse(
         self,
@@ -245,7 +261,7 @@ class Ledger:
             The outcome for every source.
         """
         requests = {
-            source: check_request(charge, Price(micro, femto), *rows, "dry run", source)
+            source: SpendRequest(charge, Price(micro, femto), *rows, "dry run", source)
             for source, rows in sources.items()
         }
         outcomes: dict[str, SpendOutcome] = {}
@@ -253,7 +269,7 @@ class Ledger:
         def work() -> None:
             for source, request in requests.items():
                 outcomes[source] = (
-                    transactions.spend(self._store, request, False)
+                    spending.spend(self._store, request, False)
                     if request.pairs
                     else SpendOutcome(np.zeros(0, np.int64))
                 )
@@ -284,7 +300,7 @@ class Ledger:
             If it was published before with other content.
         """
         self._store.write(
-            lambda: transactions.mark_released(self._store, charge, source, output_digest)
+            lambda: spending.mark_released(self._store, charge, source, output_digest)
         )
 
     def state_of(self, release: str, source: str) -> str | None:
@@ -344,7 +360,7 @@ class Ledger:
             change["delta"] = None if delta == LIFT else femto_cap(delta)
         if not change:
             raise InputError("give a cap: a total, a window, a delta, or several of them.")
-        return self._store.write(lambda: transactions.change_cap(self._store, name, change))
+        return self._store.write(lambda: spending.change_cap(self._store, name, change))
 
     def total(self, meter: str) -> int:
         """Return the ε for all readings of a meter in all periods [micro-ε]."""
@@ -587,8 +603,6 @@ def _store(url: str, create: bool, patience_s: float) -> Store:
     if scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
         return SqliteStore(Path(rest[1:]), create=create)
     if scheme in ("postgresql", "postgres"):
-        from hushmeter.ledger.postgres import PostgresStore
-
         return PostgresStore(url, patience_s)
     raise InputError(
         f"a ledger is sqlite:///file.db or postgresql://…, got {_without_password(url)!r}."

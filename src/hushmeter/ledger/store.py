@@ -13,21 +13,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
-from hushmeter.errors import DataError
-from hushmeter.ledger.budget import (
+from hushmeter.errors import DataError, HushmeterError
+from hushmeter.ledger.chain import (
     LONGEST_RANGE,
-    Cap,
+    START,
+    Entry,
+    Head,
+    Row,
     expand_periods,
     ordinal,
     period_at,
     period_kind,
 )
-from hushmeter.ledger.chain import START, Entry, Head, Row
-from hushmeter.ledger.charges import Price
+from hushmeter.ledger.charges import Cap, Price
 
 T = TypeVar("T")
 Values = Sequence[Any]
@@ -35,14 +37,14 @@ Spends = Sequence[tuple[str, str, int]]
 
 TABLES = """
 CREATE TABLE ledger_entries (
-    seq BIGINT PRIMARY KEY CHECK (seq > 0),
+    seq {integer} PRIMARY KEY CHECK (seq > 0),
     kind {text} NOT NULL CHECK (kind IN ('opened', 'release', 'spend', 'released', 'cap')),
     at {text} NOT NULL,
     release {text} NOT NULL,
     source {text} NOT NULL,
     batch BIGINT UNIQUE,
     body {text} NOT NULL,
-    hash {text} NOT NULL UNIQUE
+    hash {text} NOT NULL
 );
 CREATE UNIQUE INDEX ledger_once ON ledger_entries (kind, release, source) WHERE kind <> 'cap';
 CREATE TABLE ledger_spends (
@@ -75,8 +77,8 @@ CREATE TABLE ledger_places (
     place BIGINT NOT NULL
 ){without_rowid}"""
 
-_KEPT = ("ledger_entries", "ledger_spends", "ledger_balances", "ledger_places")
-TRIGGERS = tuple(f"{table}_{event}" for table in _KEPT for event in ("update", "delete"))
+KEPT = ("ledger_entries", "ledger_spends", "ledger_balances", "ledger_places")
+TRIGGERS = tuple(f"{table}_{event}" for table in KEPT for event in ("update", "delete"))
 """Names of the triggers that both databases must have; `Ledger.verify` looks for them."""
 
 APPEND_ONLY = "the ledger is append-only"
@@ -121,6 +123,12 @@ class Store(ABC):
     wanted: str
     """SQL that turns a list parameter into a table `wanted` with one column `value`."""
 
+    kinds: ClassVar[Mapping[str, str]]
+    """Words of the database for the types and options of `TABLES`."""
+
+    trigger: str
+    """SQL of a trigger that refuses an event of a table."""
+
     end_of: str
     """SQL that cuts the last letters off the label `s.period`; their number is a parameter."""
 
@@ -130,10 +138,6 @@ class Store(ABC):
     @abstractmethod
     def holds_ledger(self) -> bool:
         """Return whether the database holds a ledger. Needs no transaction."""
-
-    @abstractmethod
-    def create_tables(self) -> None:
-        """Make the empty tables and their triggers. Needs a `write` transaction."""
 
     @abstractmethod
     def write(self, work: Callable[[], T]) -> T:
@@ -213,6 +217,32 @@ class Store(ABC):
     @abstractmethod
     def close(self) -> None:
         """Close the connection. Needs no transaction."""
+
+    @abstractmethod
+    def explain(self, error: Exception) -> HushmeterError | None:
+        """Return an error of the database as one sentence, or None if it is another error."""
+
+    @contextmanager
+    def translated(self) -> Iterator[None]:
+        """Raise errors of the database again as one sentence."""
+        try:
+            yield
+        except HushmeterError:
+            raise
+        except Exception as error:
+            explained = self.explain(error)
+            if explained is None:
+                raise
+            raise explained from None
+
+    def create_tables(self) -> None:
+        """Make the empty tables and their triggers. Needs a `write` transaction."""
+        for statement in TABLES.format(**self.kinds).strip().split(";\n"):
+            self.run(statement)
+        for name in TRIGGERS:
+            table, _, event = name.rpartition("_")
+            only = f"WHEN ({_SHRINKS[name]})" if name in _SHRINKS else ""
+            self.run(self.trigger.format(name=name, event=event.upper(), table=table, only=only))
 
     def head(self) -> Head:
         """Return the end of the chain."""
@@ -413,55 +443,12 @@ class Store(ABC):
         return [row[0] for row in self.run(sql)]
 
 
-def sqlite_statements() -> list[str]:
-    """Return the statements that make an empty ledger in SQLite."""
-    parts = _tables(text="TEXT", without_rowid=" WITHOUT ROWID")
-    for name in TRIGGERS:
-        table, _, event = name.rpartition("_")
-        only = f" WHEN {_SHRINKS[name]}" if name in _SHRINKS else ""
-        parts.append(
-            f"CREATE TRIGGER {name} BEFORE {event.upper()} ON {table}{only} "
-            f"BEGIN SELECT RAISE(ABORT, '{APPEND_ONLY}'); END"
-        )
-    return parts
-
-
-def postgres_statements() -> list[str]:
-    """Return the statements that make an empty ledger in PostgreSQL.
-
-    Text is sorted by code point (collation "C"), as Python and SQLite do.
-    """
-    parts = _tables(text='TEXT COLLATE "C"', without_rowid="")
-    parts.append(
-        "CREATE FUNCTION ledger_refuse() RETURNS trigger LANGUAGE plpgsql AS "
-        f"$$ BEGIN RAISE EXCEPTION '{APPEND_ONLY}'; END $$"
-    )
-    for name in TRIGGERS:
-        table, _, event = name.rpartition("_")
-        only = f" WHEN ({_SHRINKS[name]})" if name in _SHRINKS else ""
-        parts.append(
-            f"CREATE TRIGGER {name} BEFORE {event.upper()} ON {table} "
-            f"FOR EACH ROW{only} EXECUTE FUNCTION ledger_refuse()"
-        )
-    for table in _KEPT:
-        parts.append(
-            f"CREATE TRIGGER {table}_truncate BEFORE TRUNCATE ON {table} "
-            "FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse()"
-        )
-    return parts
-
-
 def no_ledger(name: str) -> DataError:
     """Return the error for a database that holds no ledger."""
     return DataError(
         f"there is no ledger at {name}; make one with `hushmeter ledger init --ledger URL --clamp "
         "0,15000`, or with `--change 3kW,8kWh` in place of the clamp."
     )
-
-
-def _tables(**words: str) -> list[str]:
-    """Return one statement per table, with the words of one database."""
-    return [part for part in TABLES.format(**words).strip().split(";\n") if part]
 
 
 def _cap(total: int | None, width: int | None, most: int | None, delta: int | None) -> Cap:

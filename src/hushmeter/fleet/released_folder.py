@@ -1,7 +1,11 @@
-"""Sums, means and bills of released readings, with the error that the noise causes.
+"""A released folder: its manifest, what does not agree with it, and sums of its readings.
 
-`summarise_fleet` adds up a fleet release, and `summarise_estimates` the calendar releases or
-restored files of one home or of many.
+*Manifest.* It is written last: a folder without a manifest is not a release. It is public and
+states what was promised and which files the folder holds. Everything in it follows from names,
+times, options and noisy values.
+
+*Sums.* `summarise_fleet` adds up a fleet release, and `summarise_estimates` the calendar releases
+or restored files of one home or of many.
 
 The distribution of the noise is public and the noise of every reading is independent, so the error
 of a sum is known without the data. A sum of n readings of a fleet release has the standard error
@@ -16,27 +20,58 @@ restored files state their own errors, and the noise of two homes is independent
 
 from __future__ import annotations
 
+import hashlib
+import io
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
 from hushmeter.checks import FloatArray, IntArray, non_negative, one_of
 from hushmeter.errors import DataError, InputError
-from hushmeter.fleet.blocks import calendar_of, dictionary_codes
+from hushmeter.files import parse_json
+from hushmeter.fleet.folders import PRIVATE
 from hushmeter.fleet.input_files import TICKS
-from hushmeter.fleet.job import FleetTerms
-from hushmeter.fleet.manifest import Manifest, open_released, read_manifest
+from hushmeter.fleet.job import (
+    Columns,
+    FleetTerms,
+    Terms,
+    describe_charge,
+    mark_of,
+    plain,
+    read_terms,
+)
+from hushmeter.fleet.meter_periods import calendar_of, dictionary_codes
+from hushmeter.fleet.series import MARK
+from hushmeter.fleet.sum_terms import SumTerms
+from hushmeter.ledger import DayChange
 from hushmeter.releases.estimates import Estimate, read_estimates
 from hushmeter.releases.restore import NOTE as RESTORED_NOTE
+from hushmeter.releases.verification import compare_entries
 from hushmeter.trace import JOULES_PER_KWH, SECONDS_PER_DAY, SECONDS_PER_HOUR, UNITS, watts_per
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
+
+MANIFEST = "manifest.json"
+LATER = ("finished", "rows", "released_rows", "released_blocks", "files", "quarantine",
+         "ledger_head")  # fmt: skip
+"""Entries of a manifest that are known only after the last file, so that no file marks them."""
+
+KNOWN = ("schema", "release", "stream", "correction", "asked", "columns", "kept_without_noise",
+         "promise", "charge")  # fmt: skip
+"""The other entries of a manifest; see `FleetJob.facts`."""
+
+FILE = {"file", "state", "rows", "released_rows", "released_blocks", "sha256", "bytes"}
+"""Entries of a released file; a table of sums has no readings and blocks of its own."""
+
+LEFT_OUT = {"files", "blocks", "reasons"}
+"""Entries of what was left out."""
 
 EVERY = ("hour", "day", "month", "all")
 RESULTS = (
@@ -54,6 +89,184 @@ RESULTS = (
 
 _ROWS = 1 << 20
 _CELLS = 1 << 24
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The manifest of a finished release."""
+
+    terms: Terms  # What was asked for
+    columns: Columns  # Names of the columns of the input
+    # SHA-256 of every released file by its name relative to the folder, as hexadecimal text
+    sha256: dict[str, str]
+    rows: dict[str, int]  # Number of rows of every released file by its name
+    facts: dict[str, Any]  # The complete JSON
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read the manifest of a released folder.
+
+    Raise `DataError` if there is none, it is not one of a fleet or of its sums, or it names a file
+    outside the folder.
+    """
+    path = folder / MANIFEST
+    try:
+        facts = parse_json(path.read_bytes())
+        if facts["schema"] not in (FleetTerms.schema, SumTerms.schema):
+            raise ValueError
+        released = {f["file"]: f for f in facts["files"] if f["sha256"]}
+        for file in facts["files"]:
+            _check_inside(path, file["file"])
+        _check_entries(facts)
+        return Manifest(
+            read_terms(facts["schema"], facts["asked"]),
+            Columns(**facts["columns"]),
+            {name: str(file["sha256"]) for name, file in released.items()},
+            {name: int(file["released_rows"]) for name, file in released.items()},
+            facts,
+        )
+    except FileNotFoundError:
+        raise DataError(
+            f"{folder} has no {MANIFEST}; it is not a finished release of a fleet."
+        ) from None
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{path} is not the manifest of a fleet.") from None
+
+
+@contextmanager
+def open_released(folder: Path, name: str, sha256: str) -> Iterator[BinaryIO]:
+    """Open a released file whose bytes have the SHA-256 of the manifest, at its beginning.
+
+    Raise `DataError` if the file is missing, leads out of the folder or has another SHA-256.
+    """
+    path = folder / name
+    try:
+        if not path.resolve().is_relative_to(folder.resolve()):
+            raise DataError(f"{path} is a link that leads out of the released folder.")
+        file = path.open("rb")
+    except OSError as error:
+        raise DataError(
+            f"{path} is listed in the manifest but cannot be read: {error.strerror}."
+        ) from None
+    with file:
+        if hashlib.file_digest(file, "sha256").hexdigest() != sha256:
+            raise DataError(
+                f"{path} is not the file that was released: its SHA-256 is not that of the "
+                "manifest; get the folder again from its publisher."
+            )
+        file.seek(0)
+        yield file
+
+
+def check_released_folder(folder: Path | str) -> list[str]:
+    """Compare a released folder with its manifest, and the manifest with its own terms.
+
+    Return one sentence for everything that differs: files that are missing, changed, not listed or
+    of another release, numbers that do not add up, and entries of the promise and of the charge
+    that do not follow from what was asked for. Raise `DataError` as `read_manifest` does.
+    """
+    folder = Path(folder)
+    manifest = read_manifest(folder)
+    problems = list(_wrong_files(folder, manifest))
+    listed = {*manifest.sha256, MANIFEST}
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder)
+        if name.parts[0] == PRIVATE:
+            continue
+        if not path.is_dir() and name.as_posix() not in listed:
+            problems.append(f"{path} is not listed in the manifest; do not publish it.")
+    if (folder / PRIVATE).exists():
+        problems.append(
+            f"{folder / PRIVATE} holds the secrets of an unfinished release; run the release "
+            "again with --resume, which removes it."
+        )
+    where = str(folder / MANIFEST)
+    return [*problems, *_wrong_totals(where, manifest), *_wrong_promise(where, manifest)]
+
+
+def _wrong_promise(where: str, manifest: Manifest) -> Iterator[str]:
+    """Yield a sentence if an entry does not follow from what was asked for."""
+    facts, terms = manifest.facts, manifest.terms
+    try:
+        charge, version = facts["charge"], {"version": facts["promise"]["version"]}
+        protects = DayChange.from_dict(charge["protects"])
+        due = {
+            "promise": terms.describe() | version,
+            "charge": describe_charge(terms, protects, charge["composition_delta"]),
+        }
+        for name, value in due.items():
+            compare_entries(where, name, facts[name], plain(value))
+    except DataError as error:
+        yield str(error)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        yield f"{where} has a missing or an impossible entry ({error})."
+
+
+def _wrong_totals(where: str, manifest: Manifest) -> Iterator[str]:
+    """Yield one sentence for every total of series that is not the sum over the files."""
+    facts = manifest.facts
+    if isinstance(manifest.terms, SumTerms):
+        # The readings of a sum are not those of its tables, so that nothing can be added up.
+        return
+    for total in ("rows", "released_rows", "released_blocks"):
+        added = sum(file[total] for file in facts["files"])
+        if facts[total] != added:
+            yield (
+                f"{where} states {facts[total]} {total.replace('_', ' ')}, but its files add up to "
+                f"{added}."
+            )
+
+
+def _wrong_files(folder: Path, manifest: Manifest) -> Iterator[str]:
+    """Yield one sentence for every released file that differs from the manifest."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    sizes = {file["file"]: file["bytes"] for file in manifest.facts["files"]}
+    mark = mark_of({n: value for n, value in manifest.facts.items() if n not in LATER})
+    for name, sha256 in manifest.sha256.items():
+        try:
+            with open_released(folder, name, sha256) as file:
+                footer = parquet.read_metadata(file)
+                size = file.seek(0, io.SEEK_END)
+        except DataError as error:
+            yield str(error)
+            continue
+        except (pa.ArrowException, OSError):
+            yield f"{folder / name} is not a Parquet file."
+            continue
+        if footer.num_rows != manifest.rows[name]:
+            yield (
+                f"{folder / name} has {footer.num_rows} rows, but the manifest states "
+                f"{manifest.rows[name]}."
+            )
+        if size != sizes[name]:
+            yield f"{folder / name} has {size} bytes, but the manifest states {sizes[name]}."
+        if (footer.metadata or {}).get(MARK, b"").decode() != mark:
+            yield f"{folder / name} belongs to a release with another manifest."
+
+
+def _check_entries(facts: Mapping[str, Any]) -> None:
+    """Raise `ValueError` unless a manifest has the entries that this version writes."""
+    series = facts["schema"] == FleetTerms.schema
+    wanted = FILE if series else FILE - {"rows", "released_blocks"}
+    kinds = {kind: kind == "released" for kind in ("released", "quarantined", "empty")}
+    if (
+        facts.keys() != {*KNOWN, *LATER}
+        or facts["quarantine"].keys() != LEFT_OUT
+        or any(file.keys() != wanted for file in facts["files"])
+        or any(kinds[file["state"]] != bool(file["sha256"]) for file in facts["files"])
+    ):
+        raise ValueError
+
+
+def _check_inside(manifest: Path, name: str) -> None:
+    """Raise `DataError` unless a name stays within the folder of the manifest."""
+    parts = {*PurePosixPath(name).parts, *Path(name).parts}
+    if not parts or ".." in parts or name.startswith("/") or Path(name).is_absolute():
+        raise DataError(f"{manifest} names a file outside its folder: {name!r}; do not use it.")
 
 
 @dataclass(frozen=True)

@@ -1,43 +1,60 @@
-"""The output folder of a release: its private part, and the files that are written into it.
+"""The two folders of a release: the input, and the output with its private part.
 
-The private folder OUT_DIR/.hushmeter belongs to an unfinished release. Only its owner can read it.
-It is on the file system of the output, so that a rename out of it is atomic, and it is removed when
-the release is finished::
+*Input.* The folder is on this machine or behind a URL. A URL names any file system of Apache Arrow
+(s3://, gs://, abfs://, hdfs://, file://) or, if that package and its driver are installed, of
+fsspec. Credentials come from the environment of every worker, as the tools of each provider read
+them, and never from the URL: the URL is stored and printed. A remote file is downloaded once for
+each attempt, so that both passes over a file see the same bytes.
+
+*Output.* The private folder OUT_DIR/.hushmeter belongs to an unfinished release. Only its owner can
+read it. It is on the file system of the output, so that a rename out of it is atomic, and it is
+removed when the release is finished::
 
     lock           held by the job that works here
     release.key    32 random bytes, durable before the first spend
     release.json   what was asked for; if it exists, the release has begun
     ledger.head    the last known end of the ledger
     staging/       files that are being written
-    reports/       what became of each file
+    reports/       what became of each file, and its exact sums
+    sealed/        files that complete the release and are fixed for good
 """
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import io
 import json
 import os
+import re
 import secrets
 import shutil
+import tempfile
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from filelock import FileLock, Timeout
 
-from hushmeter.errors import DataError
+from hushmeter.errors import DataError, InputError
 from hushmeter.files import create_file, flush_folder, move, one_sentence, write_bytes, write_text
-from hushmeter.fleet.job import Columns
-from hushmeter.fleet.source_folder import output_name
+from hushmeter.ledger.spending import is_name
 from hushmeter.noise.randomness import KEY_BYTES
+from hushmeter.read.source import refuse_outside
 
 if TYPE_CHECKING:
-    import pandas as pd
     import pyarrow as pa
-    from pyarrow import parquet
+    from pyarrow import fs
+
+SUFFIXES = (".parquet", ".csv", ".csv.gz")
+"""How the names of input files end."""
+
+RAW_BYTES = 1 << 25
+"""Files up to this size are read into memory once; larger ones are read from the disk."""
+
+_CHUNK = 1 << 20
 
 PRIVATE = ".hushmeter"
 """Name of the private folder."""
@@ -45,11 +62,170 @@ PRIVATE = ".hushmeter"
 SEALED = "sealed"
 """Name of the folder, within the private one, of files that are complete and fixed."""
 
-MARK = b"hushmeter.release"
-"""Entry of the metadata of every released Parquet file; see `FleetJob.mark`."""
 
-WRITE_ROWS = 1 << 15
-"""Rows that the Parquet writer encodes together."""
+class SourceFolder:
+    """A folder with input files, named by its path or URL; `open_source` makes it."""
+
+    def __init__(self, name: str, system: fs.FileSystem | None, base: str) -> None:
+        from pyarrow import fs
+
+        self.name, self._base = name, base.rstrip("/") or "/"
+        self._local = system is None
+        self._system = fs.LocalFileSystem() if system is None else system
+
+    def list_all(self) -> Iterator[str]:
+        """Yield the names of all files below the folder, relative to it, with slashes."""
+        from pyarrow import fs
+
+        if self._local:
+            for path in Path(self._base).rglob("*"):
+                if path.is_file():
+                    name = path.relative_to(self._base).as_posix()
+                    if path.is_symlink() and name.endswith(SUFFIXES):
+                        self._place(name)
+                    yield name
+            return
+        with _readable(self.name):
+            found = self._system.get_file_info(fs.FileSelector(self._base, recursive=True))
+        for info in found:
+            if info.type == fs.FileType.File:
+                yield info.path.removeprefix(self._base).lstrip("/")
+
+    def _place(self, name: str) -> str:
+        """Return the path of a file, which must be inside the folder even if it is a link."""
+        path = f"{self._base}/{name}"
+        if self._local:
+            refuse_outside(Path(path), Path(self._base))
+        return path
+
+    def size(self, name: str) -> int:
+        """Return the size of a file [bytes]."""
+        return int(self._system.get_file_info(self._place(name)).size or 0)
+
+    def open(self, name: str) -> pa.NativeFile:
+        """Open a file for reading at any place."""
+        return self._system.open_input_file(self._place(name))
+
+    def snapshot(self, name: str, scratch: Path | None) -> Any:
+        """Open a file that is read more than once; a large remote one is copied to `scratch`."""
+        import pyarrow as pa
+
+        with self.open(name) as source:
+            if source.size() <= RAW_BYTES:
+                return pa.BufferReader(source.read())
+            if self._local:
+                return self.open(name)
+            # The file has no name, so that nothing is left of it even if this process is killed.
+            copy = tempfile.TemporaryFile(dir=scratch)  # noqa: SIM115
+            shutil.copyfileobj(source, copy, _CHUNK)
+        copy.seek(0)
+        return pa.PythonFile(copy, mode="r")
+
+    @contextmanager
+    def local_path(self, name: str, scratch: Path | None) -> Iterator[Path]:
+        """Yield a path of a file on this machine; see `snapshot`."""
+        if self._local:
+            yield Path(self._place(name))
+            return
+        with tempfile.TemporaryDirectory(prefix="input-", dir=scratch) as folder:
+            path = Path(folder) / PurePosixPath(name).name
+            with self.open(name) as source, path.open("wb") as copy:
+                shutil.copyfileobj(source, copy, _CHUNK)
+            yield path
+
+
+def open_source(place: Path | str) -> SourceFolder:
+    """Open the input folder of a fleet: a path, or a URL such as s3://bucket/readings?region=….
+
+    Raise `InputError` if the URL contains a password or no installed package knows its scheme, and
+    `DataError` if there is no such folder.
+    """
+    system, base = None, str(place)
+    if is_url(place):
+        if urlsplit(base).password is not None:
+            raise InputError(
+                "the URL of the input contains a password; set the credentials in the environment, "
+                "such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and leave them out of the "
+                "URL."
+            )
+        from pyarrow import fs
+
+        with _readable(base):
+            system, base = _find_system(base)
+        if not isinstance(system, fs.LocalFileSystem):
+            return SourceFolder(str(place), system, base)
+    if not Path(base).is_dir():
+        raise DataError(f"{base} is not a folder.")
+    return SourceFolder(base, None, base)
+
+
+def is_url(place: Path | str) -> bool:
+    """Return whether a place is a URL; a letter and a colon are a drive of Windows."""
+    # A Path has joined the two slashes of a URL already.
+    return re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", str(place)) is not None
+
+
+def list_files(place: Path | str | SourceFolder) -> list[str]:
+    """List the Parquet and CSV files below a folder, relative to it and sorted; none is hidden.
+
+    Raise `DataError` if there is no file, a name is too long or not printable, or two files would
+    have the same output.
+    """
+    source = place if isinstance(place, SourceFolder) else open_source(place)
+    names = sorted(
+        name
+        for name in source.list_all()
+        if name.endswith(SUFFIXES) and not any(part[0] == "." for part in PurePosixPath(name).parts)
+    )
+    if not names:
+        raise DataError(f"{source.name} holds no .parquet, .csv or .csv.gz files.")
+    for name in names:
+        if not is_name(name):
+            raise DataError(
+                f"{source.name} holds a file {name!r}, whose name is too long or cannot be "
+                "printed; rename it."
+            )
+    outputs = Counter(map(output_name, names))
+    for name, count in outputs.items():
+        if count > 1:
+            raise DataError(f"two files of {source.name} would be released as {name}; rename one.")
+    return names
+
+
+def output_name(source: str) -> str:
+    """Return the name of the output of a file: its own, with .parquet after that of a CSV file."""
+    return source if source.endswith(".parquet") else f"{source}.parquet"
+
+
+def _find_system(url: str) -> tuple[fs.FileSystem, str]:
+    """Return the file system of a URL and the path within it."""
+    import pyarrow as pa
+    from pyarrow import fs
+
+    try:
+        system, base = fs.FileSystem.from_uri(url)
+    except pa.ArrowInvalid as error:
+        if "Unrecognized filesystem type" not in str(error):
+            raise
+    else:
+        return system, base
+    try:
+        from fsspec.core import url_to_fs
+
+        driver, base = url_to_fs(url)
+    except (ImportError, ValueError) as error:
+        raise InputError(
+            f"no installed package reads {urlsplit(url).scheme}:// ({error}); install the fsspec "
+            "driver of this file system, or copy the files to this machine."
+        ) from None
+    return fs.PyFileSystem(fs.FSSpecHandler(driver)), base
+
+
+def _readable(url: str) -> AbstractContextManager[None]:
+    """Raise the errors of a remote file system again as one sentence about the folder."""
+    import pyarrow as pa
+
+    return one_sentence(f"the input folder {url}", "read", kinds=(OSError, pa.ArrowException))
 
 
 class PrivateFolder:
@@ -161,7 +337,7 @@ class PrivateFolder:
 
     def remove_unlisted(self, listed: Collection[str]) -> None:
         """Remove files of this release that a manifest will not list, and refuse any other file."""
-        written = {output_name(source) for source in self.reported()}
+        written = {output_name(report["source"]) for report in self.all_reports()}
         for path in sorted(self.output.rglob("*")):
             name = path.relative_to(self.output)
             if name.parts[0] == PRIVATE or path.is_dir() or name.as_posix() in listed:
@@ -181,32 +357,31 @@ class PrivateFolder:
         """
         return self.reports / f"{hashlib.sha256(source.encode()).hexdigest()}.json"
 
-    def write_report(self, source: str, content: bytes) -> None:
-        """Write the report of a file."""
-        write_bytes(self.report_file(source), content, force=True)
+    def write_report(
+        self, source: str, report: Mapping[str, Any], *, sums: Mapping[str, Any] | None = None
+    ) -> None:
+        """Write the report of a file as plain values, and its exact sums if it has some."""
+        content = json.dumps([report, sums], ensure_ascii=False)
+        write_text(self.report_file(source), content, force=True)
 
     def report(self, source: str) -> dict[str, Any] | None:
         """Return the report of a file, or None if there is no complete one."""
-        return _complete_json(self.report_file(source))
+        found = _complete_json(self.report_file(source))
+        return None if found is None else dict(found[0])
 
-    def partial_file(self, source: str) -> Path:
-        """Return the path of the partial sums of a file."""
-        return self.report_file(source).with_suffix(".sums")
+    def sums(self, source: str) -> dict[str, Any]:
+        """Return the exact sums of a file that has a report."""
+        found = _complete_json(self.report_file(source))
+        if found is None or found[1] is None:
+            raise DataError(f"the sums of {source} are lost; continue with --resume.")
+        return dict(found[1])
 
-    def partial(self, source: str) -> bytes | None:
-        """Return the partial sums of a file, or None if there are none."""
-        return _content(self.partial_file(source))
-
-    def write_partial(self, source: str, content: bytes) -> None:
-        """Write the partial sums of a file."""
-        write_bytes(self.partial_file(source), content, force=True)
-
-    def reported(self) -> Iterator[str]:
-        """Yield the names of the files that have a report."""
+    def all_reports(self) -> Iterator[dict[str, Any]]:
+        """Yield all complete reports."""
         for path in self.reports.glob("[!.]*.json"):
             found = _complete_json(path)
             if found is not None:
-                yield found["source"]
+                yield found[0]
 
     def clear_staging(self) -> None:
         """Remove the incomplete files of a killed job."""
@@ -303,74 +478,10 @@ class StagedFile(io.RawIOBase):
             self._descriptor = -1
 
 
-def output_schema(schema: pa.Schema, columns: Columns) -> pa.Schema:
-    """Return the schema of the output: float32 values stay, all others become float64."""
-    import pyarrow as pa
-
-    place = schema.get_field_index(columns.value)
-    field = schema.field(place)
-    kind = pa.float32() if field.type == pa.float32() else pa.float64()
-    return schema.set(place, field.with_type(kind))
-
-
-@contextmanager
-def open_writer(
-    sink: StagedFile, wanted: pa.Schema, held: pa.Schema, leaves: list[str], columns: Columns,
-    mark: str,
-) -> Iterator[parquet.ParquetWriter]:  # fmt: skip
-    """Open a writer of Parquet with zstd compression and a suitable encoding for each column.
-
-    Noise has no repetitions, so its values are compressed best with their bytes split by place
-    (BYTE_STREAM_SPLIT). Times and intervals rise evenly, so their differences are stored. All
-    other columns have few different values and are stored as dictionaries. Readers of the file see
-    the schema `wanted`; `leaves` are Parquet's own paths of its columns, and `mark` is that of the
-    release.
-    """
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    encodings = {
-        columns.value: "BYTE_STREAM_SPLIT",
-        columns.time: "DELTA_BINARY_PACKED",
-        columns.interval: "DELTA_BINARY_PACKED",
-    }
-    # Readers skip row groups by meter and time; other statistics cost more than they save.
-    searched = {columns.meter, columns.time}
-    with parquet.ParquetWriter(
-        pa.PythonFile(sink, mode="w"),
-        held,
-        compression="zstd",
-        use_dictionary=[leaf for leaf in leaves if leaf not in encodings],
-        column_encoding=encodings,
-        write_statistics=[leaf for leaf in leaves if leaf in searched],
-        write_batch_size=WRITE_ROWS,
-        store_schema=False,
-    ) as writer:
-        yield writer
-        writer.add_key_value_metadata(
-            {
-                b"ARROW:schema": base64.b64encode(wanted.serialize().to_pybytes()),
-                MARK: mark.encode(),
-            }
-        )
-
-
-def table_bytes(table: pd.DataFrame, mark: str) -> bytes:
-    """Return a table as the bytes of a Parquet file with the mark of its release."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    sink = pa.BufferOutputStream()
-    content = pa.Table.from_pandas(table, preserve_index=False)
-    content = content.replace_schema_metadata({MARK: mark})
-    parquet.write_table(content, sink, compression="zstd")
-    return bytes(sink.getvalue())
-
-
-def _complete_json(path: Path) -> dict[str, Any] | None:
-    """Read a JSON object; return None if the file is absent or incomplete."""
+def _complete_json(path: Path) -> Any:
+    """Read a JSON file; return None if the file is absent or incomplete."""
     try:
-        return dict(json.loads(_content(path) or b""))
+        return json.loads(_content(path) or b"")
     except ValueError:
         return None
 

@@ -14,10 +14,10 @@ import pytest
 from tests.fleet.cases import KEY, RELEASE, TERMS, new_ledger, readings, release, spends, write
 
 from hushmeter.errors import DataError, InputError
-from hushmeter.fleet import extracts
+from hushmeter.fleet import input_files
 from hushmeter.fleet.input_files import partition_values
 from hushmeter.fleet.job import Columns, InputFormat
-from hushmeter.fleet.manifest import check_released_folder
+from hushmeter.fleet.released_folder import check_released_folder
 
 PLAIN = replace(TERMS, epsilon="1e6", max_epsilon=1e7)
 """Noise so small that the released values are the rounded input."""
@@ -142,7 +142,7 @@ def test_parquet_with_local_times_and_without_a_unit(tmp_path, ledger):
 
 def test_a_complete_parquet_file_is_not_converted(tmp_path, ledger, monkeypatch):
     """Stating a unit does not slow down files that have one; it is the unit of the output."""
-    monkeypatch.setattr(extracts, "ConvertedFile", None)
+    monkeypatch.setattr(input_files, "convert", None)
     write(tmp_path / "in/a.parquet", readings())
     form = InputFormat("kWh", "Europe/Berlin")
     done = release(tmp_path / "in", tmp_path / "out", ledger, form=form, interval_s=3600)
@@ -207,7 +207,7 @@ def test_two_files_with_one_output_are_refused(tmp_path, ledger):
 
 
 def test_a_large_extract_must_be_split(tmp_path, ledger, monkeypatch):
-    monkeypatch.setattr(extracts, "MAX_ROWS", 95)
+    monkeypatch.setattr(input_files, "MAX_ROWS", 95)
     usual(tmp_path)
     done = release_usual(tmp_path, ledger)
     assert "more than 95 rows to convert; split it" in done.reports[0].problems[0].sentence

@@ -1,4 +1,9 @@
-"""The work inside each write transaction of a ledger, and the requests that it serves.
+"""Spending: which charges fit under the caps of their meters, and the transactions that write them.
+
+A period is a UTC day or a UTC month. A charge is the cost of the declared change within its period,
+so the charges of a meter add up over periods and streams: ε to ε, and δ to δ. A cap on the total
+bounds the sum of ε over all periods, and a cap on δ bounds the sum of δ. A cap on windows bounds
+the sum of ε over any w periods in a row (w-event privacy).
 
 Locks are taken in one order, so that no two writers wait for each other: first the caps, then the
 meters of the request sorted by name, and last, for the shortest time, the end of the chain.
@@ -8,9 +13,10 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from itertools import islice
 from operator import eq
 from typing import Any
@@ -19,25 +25,198 @@ import numpy as np
 
 from hushmeter.checks import IntArray, whole
 from hushmeter.errors import BudgetError, DataError, InputError
-from hushmeter.ledger.budget import (
+from hushmeter.ledger.chain import (
     LONGEST_RANGE,
-    Cap,
-    KnownSpends,
-    Refusal,
-    decide,
-    merge_caps,
+    SCHEMA,
+    Entry,
+    Head,
+    batch_number,
+    canonical,
+    link,
     merge_periods,
     ordinal,
     period_at,
     period_kind,
+    rows_hash,
 )
-from hushmeter.ledger.chain import SCHEMA, Entry, Head, batch_number, canonical, link, rows_hash
-from hushmeter.ledger.charges import LARGEST, Price
-from hushmeter.ledger.day_change import DayChange
+from hushmeter.ledger.charges import (
+    LARGEST,
+    NOTHING,
+    Cap,
+    DayChange,
+    Price,
+    delta_text,
+    epsilon_text,
+    merge_caps,
+)
 from hushmeter.ledger.store import ALL_METERS, Store
 
 LONGEST_NAME = 400
 """Most letters of a meter, a release, a source or a stream."""
+
+_CELLS = 1 << 22
+"""Most cells of the table in which windows are summed up; it bounds the memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A row that may not be released."""
+
+    row: int  # Number of the row within the request
+    # The row itself
+    meter: str
+    period: str
+    reason: str  # Why it was refused; completes "the row is …"
+
+
+@dataclass(frozen=True)
+class KnownSpends:
+    """What a ledger knows about the meters of a request before the decision."""
+
+    # What every meter has spent so far; a meter without an entry has spent nothing
+    spent: Mapping[str, Price]
+    # Cap of every meter of the request that has one
+    caps: Mapping[str, Cap] = field(default_factory=dict)
+    # For every meter under a window cap: micro-ε by the ordinal of the period
+    nearby: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    # (meter, period) already released in this stream, and the release that did so
+    taken: Mapping[tuple[str, str], str] = field(default_factory=dict)
+
+
+def decide(
+    meters: Sequence[str], periods: Sequence[str], price: Price, known: KnownSpends
+) -> tuple[list[int], list[Refusal]]:
+    """Decide which rows are granted; the rows of a meter are served in order of period."""
+    if not known.caps and not known.taken:
+        return list(range(len(meters))), []
+    numbers = {period: ordinal(period) for period in set(periods)}
+    asked: dict[str, list[int]] = {}
+    granted: list[int] = []
+    refused: list[Refusal] = []
+    for row, key in enumerate(zip(meters, periods, strict=True)):
+        if key in known.taken:
+            refused.append(Refusal(row, *key, f"already released by {known.taken[key]}"))
+        else:
+            asked.setdefault(key[0], []).append(row)
+    # Most meters are far from their caps: all their rows are granted without a look at each.
+    over_window = _meters_over_a_window(asked, periods, price.micro, known, numbers)
+    for meter, rows in asked.items():
+        cap, spent = known.caps.get(meter, Cap()), known.spent.get(meter, NOTHING)
+        whole = Price(len(rows) * price.micro, len(rows) * price.femto)
+        if not _over_total(spent, whole, cap) and meter not in over_window:
+            granted.extend(rows)
+        else:
+            rows.sort(key=periods.__getitem__)
+            _decide_one_by_one(meter, rows, periods, price, known, numbers, granted, refused)
+    return sorted(granted), sorted(refused, key=lambda refusal: refusal.row)
+
+
+def worst_window(spends: Mapping[int, int], width: int) -> tuple[int, int]:
+    """Find the largest sum over consecutive periods."""
+    best, start, inside = 0, min(spends, default=0), 0
+    days = sorted(spends)
+    tail = 0
+    for day in days:
+        inside += spends[day]
+        while days[tail] <= day - width:
+            inside -= spends[days[tail]]
+            tail += 1
+        if inside > best:
+            best, start = inside, days[tail]
+    return best, start
+
+
+def _decide_one_by_one(
+    meter: str,
+    rows: Iterable[int],
+    periods: Sequence[str],
+    price: Price,
+    known: KnownSpends,
+    numbers: Mapping[str, int],
+    granted: list[int],
+    refused: list[Refusal],
+) -> None:
+    """Decide the rows of one meter, which are in order of period, and append to both lists."""
+    cap = known.caps.get(meter, Cap())
+    spent = known.spent.get(meter, NOTHING)
+    nearby = dict(known.nearby.get(meter, {}))
+    for row in rows:
+        number = numbers[periods[row]]
+        reason = _over_total(spent, price, cap) or _over_window(nearby, number, price.micro, cap)
+        if reason:
+            refused.append(Refusal(row, meter, periods[row], reason))
+            continue
+        granted.append(row)
+        spent = Price(spent.micro + price.micro, spent.femto + price.femto)
+        nearby[number] = nearby.get(number, 0) + price.micro
+
+
+def _over_total(spent: Price, price: Price, cap: Cap) -> str:
+    """Return why a charge exceeds the cap on all periods, or an empty text."""
+    if cap.total is not None and spent.micro + price.micro > cap.total:
+        return (
+            f"over the cap: the days of the customer so far cost ε = "
+            f"{epsilon_text(spent.micro)} of {epsilon_text(cap.total)}, and this period costs "
+            f"{epsilon_text(price.micro)}"
+        )
+    # A charge without δ is allowed even where an earlier cap is exceeded already.
+    if cap.delta is not None and price.femto and spent.femto + price.femto > cap.delta:
+        return (
+            f"over the cap on δ: the days of the customer so far cost δ = "
+            f"{delta_text(spent.femto)} of {delta_text(cap.delta)}, and this period costs "
+            f"{delta_text(price.femto)}"
+        )
+    return ""
+
+
+def _over_window(nearby: Mapping[int, int], number: int, micro: int, cap: Cap) -> str:
+    """Return why a spend exceeds the cap on windows, or an empty text."""
+    if cap.window is None:
+        return ""
+    width, most = cap.window
+    around = {n: m for n, m in nearby.items() if abs(n - number) < width}
+    around[number] = around.get(number, 0) + micro
+    inside, _ = worst_window(around, width)
+    if inside <= most:
+        return ""
+    return (
+        f"over the cap on {width} periods in a row: they would cost ε = {epsilon_text(inside)} of "
+        f"{epsilon_text(most)}"
+    )
+
+
+def _meters_over_a_window(
+    asked: Mapping[str, Sequence[int]],
+    periods: Sequence[str],
+    micro: int,
+    known: KnownSpends,
+    numbers: Mapping[str, int],
+) -> set[str]:
+    """Return the meters that would exceed a window cap if all their rows were granted."""
+    windows: dict[tuple[int, int], list[str]] = {}
+    for meter in asked:
+        cap = known.caps.get(meter)
+        if cap is not None and cap.window is not None:
+            windows.setdefault(cap.window, []).append(meter)
+    found: set[str] = set()
+    for (width, most), names in windows.items():
+        origin = min(numbers.values()) - width + 1
+        span = max(numbers.values()) + width - origin
+        step = max(1, _CELLS // span)
+        for start in range(0, len(names), step):
+            part = names[start : start + step]
+            # One line per meter, one column per period; column 0 stays 0 for the differences.
+            filled = np.zeros((len(part), span + 1), np.int64)
+            for line, name in zip(filled, part, strict=True):
+                for number, amount in known.nearby.get(name, {}).items():
+                    if 0 <= number - origin < span:
+                        line[number - origin + 1] += amount
+                for row in asked[name]:
+                    line[numbers[periods[row]] - origin + 1] += micro
+            sums = np.cumsum(filled, axis=1)
+            fullest = (sums[:, width:] - sums[:, :-width]).max(axis=1)
+            found.update(part[i] for i in np.flatnonzero(fullest > most))
+    return found
 
 
 @dataclass(frozen=True)
@@ -63,18 +242,48 @@ class SpendOutcome:
 
 @dataclass(frozen=True)
 class SpendRequest:
-    """The rows of one source of one release, checked and sorted; `check_request` makes it."""
+    """The rows of one source of one release; see `Ledger.spend` for the parts."""
 
-    # As given to `Ledger.spend`
     charge: Charge
     price: Price  # Price of each row
     meters: Sequence[str]
     periods: Sequence[str]
     digest: str
     source: str
-    pairs: list[tuple[str, str]]  # The rows (meter, period), sorted
-    names: list[str]  # The meters, sorted, each once
-    kind: str  # Kind of the periods
+
+    def __post_init__(self) -> None:
+        source, charge = self.source, self.charge
+        texts = {"release": charge.release, "stream": charge.stream, "digest": self.digest}
+        for name, text in {**texts, "source": source}.items():
+            check_name(name, text)
+        price = Price(whole("micro", self.price.micro), whole("femto", self.price.femto, least=0))
+        for name, amount in price._asdict().items():
+            if amount > LARGEST:
+                raise InputError(f"{name} must be at most {LARGEST}, got {amount}.")
+        object.__setattr__(self, "price", price)
+        if len(self.meters) != len(self.periods):
+            raise InputError(f"{len(self.meters)} meters do not match {len(self.periods)} periods.")
+        for meter in self.names:
+            check_name("meter", meter)
+        if len({period_kind(period) for period in set(self.periods)}) > 1:
+            raise InputError(f"the periods of {source} must be all days or all months.")
+        if any(map(eq, self.pairs, islice(self.pairs, 1, None))):
+            raise InputError(f"{source} asks for the same (meter, period) twice.")
+
+    @cached_property
+    def pairs(self) -> list[tuple[str, str]]:
+        """The rows (meter, period), sorted."""
+        return sorted(zip(self.meters, self.periods, strict=True))
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The meters, sorted, each once."""
+        return sorted(set(self.meters))
+
+    @property
+    def kind(self) -> str:
+        """Kind of the periods."""
+        return period_kind(self.periods[0])
 
     def sorted_pairs(self, rows: Sequence[int]) -> list[tuple[str, str]]:
         """Return the (meter, period) of some rows, sorted."""
@@ -137,43 +346,6 @@ class SpendRequest:
         )
 
 
-def check_request(
-    charge: Charge,
-    price: Price,
-    meters: Sequence[str],
-    periods: Sequence[str],
-    digest: str,
-    source: str,
-) -> SpendRequest:
-    """Check a request before any transaction; see `Ledger.spend` for the parameters."""
-    texts = {"release": charge.release, "stream": charge.stream, "digest": digest, "source": source}
-    for name, text in texts.items():
-        check_name(name, text)
-    for name, amount, least in (("micro", price.micro, 1), ("femto", price.femto, 0)):
-        if whole(name, amount, least=least) > LARGEST:
-            raise InputError(f"{name} must be at most {LARGEST}, got {amount}.")
-    if len(meters) != len(periods):
-        raise InputError(f"{len(meters)} meters do not match {len(periods)} periods.")
-    names = sorted(check_name("meter", meter) for meter in set(meters))
-    kinds = {period_kind(period) for period in set(periods)}
-    if len(kinds) > 1:
-        raise InputError(f"the periods of {source} must be all days or all months.")
-    pairs = sorted(zip(meters, periods, strict=True))
-    if any(map(eq, pairs, islice(pairs, 1, None))):
-        raise InputError(f"{source} asks for the same (meter, period) twice.")
-    return SpendRequest(
-        charge,
-        Price(int(price.micro), int(price.femto)),
-        meters,
-        periods,
-        digest,
-        source,
-        pairs,
-        names,
-        next(iter(kinds), "day"),
-    )
-
-
 def check_name(kind: str, value: Any) -> str:
     """Return the name; raise `InputError` unless `is_name`."""
     if not is_name(value):
@@ -213,13 +385,13 @@ def create_ledger(store: Store, change: DayChange, composition_delta: float) -> 
 def spend(store: Store, request: SpendRequest, all_or_nothing: bool) -> SpendOutcome:
     """Charge the rows that fit, or find that the request was charged before."""
     store.lock_caps_shared()
-    everybody = store.caps([]).get(ALL_METERS, Cap())
-    spent = store.lock_balances(request.names, everybody)
+    caps = store.caps(request.names)
+    spent = store.lock_balances(request.names, caps.get(ALL_METERS, Cap()))
     before = store.entry("spend", request.charge.release, request.source)
     if before is not None:
         _release_began(store, request.charge)
         return request.resume(before)
-    known = _known_spends(store, request, spent, everybody)
+    known = _known_spends(store, request, spent, caps)
     granted, refused = decide(request.meters, request.periods, request.price, known)
     if all_or_nothing and refused:
         raise BudgetError(request.refusal_sentence(refused))
@@ -256,12 +428,12 @@ def change_cap(store: Store, name: str, change: Mapping[str, Any]) -> Cap:
 
 
 def _known_spends(
-    store: Store, request: SpendRequest, spent: dict[str, Price], everybody: Cap
+    store: Store, request: SpendRequest, spent: Mapping[str, Price], found: Mapping[str, Cap]
 ) -> KnownSpends:
     """Read what the ledger knows about the meters of a request."""
     _check_kind(store, request)
-    own = store.caps(request.names)
-    caps = {name: merge_caps(own.get(name), everybody) for name in request.names}
+    everybody = found.get(ALL_METERS, Cap())
+    caps = {name: merge_caps(found.get(name), everybody) for name in request.names}
     caps = {name: cap for name, cap in caps.items() if cap != Cap()}
     reach = max((cap.window[0] for cap in caps.values() if cap.window), default=1) - 1
     first = period_at(ordinal(min(request.periods)) - reach, request.kind)
@@ -269,7 +441,9 @@ def _known_spends(
     nearby: dict[str, dict[int, int]] = {}
     taken: dict[tuple[str, str], int] = {}
     numbers: dict[str, int] = {}
-    for row in store.spends_between(request.names, first, last):
+    # A meter whose balance is zero has no rows.
+    known = [name for name in request.names if spent.get(name, NOTHING).micro]
+    for row in store.spends_between(known, first, last) if known else ():
         number = numbers.get(row.period) or numbers.setdefault(row.period, ordinal(row.period))
         of_meter = nearby.setdefault(row.meter, {})
         of_meter[number] = of_meter.get(number, 0) + row.micro

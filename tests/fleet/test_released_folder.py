@@ -12,13 +12,13 @@ from tests.fleet.cases import new_ledger, release, release_sums, small_fleet
 import hushmeter as hm
 from hushmeter.errors import DataError
 from hushmeter.fleet.job import mark_of
-from hushmeter.fleet.manifest import (
+from hushmeter.fleet.release import quarantine_file
+from hushmeter.fleet.released_folder import (
     LATER,
     check_released_folder,
-    quarantine_file,
     read_manifest,
+    summarise_fleet,
 )
-from hushmeter.fleet.statistics import summarise_fleet
 from hushmeter.fleet.sum_terms import SumTerms
 
 
@@ -209,7 +209,7 @@ def test_a_forged_promise_does_not_follow_from_its_terms(kind, request, monkeypa
     folder = request.getfixturevalue(kind)
     facts = json.loads((folder / "manifest.json").read_text())
     mark = mark_of({name: one for name, one in facts.items() if name not in LATER})
-    monkeypatch.setattr("hushmeter.fleet.manifest.mark_of", lambda _: mark)
+    monkeypatch.setattr("hushmeter.fleet.released_folder.mark_of", lambda _: mark)
     found = set(unnoticed_leaves(folder, "changed"))
     about_promise = {place for place in found if place[0] in ("asked", "promise", "charge")}
     assert about_promise == FORGED[kind]

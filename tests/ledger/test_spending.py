@@ -11,7 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from hushmeter.errors import BudgetError
 from hushmeter.ledger import Cap, Charge, DayChange, Price, open_ledger
-from hushmeter.ledger.budget import KnownSpends, decide, period_at, worst_window
+from hushmeter.ledger.chain import period_at
+from hushmeter.ledger.spending import KnownSpends, decide, worst_window
 
 METERS = ("a", "b", "c")
 START = 738_946  # 2024-02-27: the days run over the end of a leap February

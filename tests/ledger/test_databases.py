@@ -8,8 +8,8 @@ import time
 import pytest
 
 from hushmeter.errors import BudgetError, DataError, InputError
-from hushmeter.ledger import Cap, Charge, DayChange, open_ledger, postgres
-from hushmeter.ledger.postgres import _CHAIN, COPY_FROM, PostgresStore
+from hushmeter.ledger import Cap, Charge, DayChange, databases, open_ledger
+from hushmeter.ledger.databases import _CHAIN, COPY_FROM, PostgresStore
 
 psycopg = pytest.importorskip("psycopg", reason="the extra [postgres] is not installed")
 
@@ -268,7 +268,7 @@ def test_no_ledger_in_an_empty_database(postgres_url):
 
 def test_a_server_that_is_not_there_yet_is_tried_again(postgres_server, postgres_url, monkeypatch):
     """A refused connection is repeated until the time is over; an unknown database is not."""
-    monkeypatch.setattr(postgres, "RETRY_S", 0.05)
+    monkeypatch.setattr(databases, "RETRY_S", 0.05)
     tried = []
     real = psycopg.connect
 

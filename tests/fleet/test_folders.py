@@ -16,10 +16,10 @@ from tests.fleet.cases import (
 )
 
 from hushmeter.errors import DataError, InputError
-from hushmeter.fleet import source_folder
+from hushmeter.fleet import folders
+from hushmeter.fleet.folders import is_url, list_files, open_source
 from hushmeter.fleet.job import InputFormat
-from hushmeter.fleet.manifest import quarantine_file
-from hushmeter.fleet.source_folder import is_url, list_files, open_source
+from hushmeter.fleet.release import quarantine_file
 from hushmeter.fleet.sum_terms import SumTerms
 
 
@@ -66,7 +66,7 @@ def mixed_fleet(tmp_path):
 @pytest.mark.parametrize("large", [False, True])
 def test_a_release_from_s3_has_the_bytes_of_a_local_one(tmp_path, bucket, monkeypatch, large):
     if large:
-        monkeypatch.setattr(source_folder, "RAW_BYTES", 100)
+        monkeypatch.setattr(folders, "RAW_BYTES", 100)
     source = mixed_fleet(tmp_path)
     url = upload(source, bucket)
     form = {"form": InputFormat(unit="kWh"), "interval_s": 3600}

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from pyarrow import compute
 
 from hushmeter.errors import DataError, InputError
-from hushmeter.fleet import blocks as fleet_blocks
-from hushmeter.fleet.blocks import Blocks, calendar_of, labels_of
+from hushmeter.fleet import meter_periods
 from hushmeter.fleet.input_files import check_schema
 from hushmeter.fleet.job import Columns, parse_columns
-from hushmeter.fleet.kernels import take_slots
+from hushmeter.fleet.meter_periods import Blocks, calendar_of, labels_of, take_slots
 from hushmeter.trace import check_interval, watts_per
 
 HOUR = 3600
@@ -178,7 +177,7 @@ def test_many_blocks_grow_the_tables(monkeypatch):
     assert not blocks.bad.any()
     repeated, _ = gather([*rows, rows[17]], cuts=(4000,))
     assert [(p.meter, p.row) for p in repeated.problems()] == [("m17", 5000)]
-    monkeypatch.setattr(fleet_blocks, "MAX_BLOCKS", 4999)
+    monkeypatch.setattr(meter_periods, "MAX_BLOCKS", 4999)
     with pytest.raises(DataError, match="more than 4999 blocks of a meter and a day; split it"):
         gather(rows)
 
