@@ -75,6 +75,7 @@ PLACES = {
     "attackers": ("attack", "list_attackers"),
     "catalogue": ("home", "catalogue"),
     "learn-population": ("learn", "learn_population"),
+    "replay": ("live", "replay"),
 }
 """Module and function of the commands whose module has another name."""
 
