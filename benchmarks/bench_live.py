@@ -52,9 +52,9 @@ def rows() -> Iterator[Row]:
 def stream(port: int, state: Path) -> float:
     """CPU time of a stream that takes all messages [s]."""
     import hushmeter as hm
+    from hushmeter.live.addresses import LineSource
     from hushmeter.live.payloads import make_parser
     from hushmeter.live.service import Feed, Service
-    from hushmeter.live.sources import LineSource
     from hushmeter.live.state import State
     from hushmeter.live.stream import Terms
 

@@ -110,9 +110,8 @@ def test_the_log_as_json_has_routes_sizes_and_times_only():
     run("serve", "--log-format", "xml", expect=2)
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
-def test_a_token_is_made_and_needed(host):
-    with served("--host", host) as (_, found):
+def test_a_token_is_made_and_needed():
+    with served() as (_, found):
         port = found["url"].rpartition(":")[2].partition("/")[0]
         assert found["url"].endswith(f"/#token={found['token']}")
         assert len(found["token"]) == 32
@@ -126,11 +125,11 @@ def test_settings_follow_the_address():
     assert choose_settings("127.0.0.1", 50).is_local
     assert "127.0.0.5" in choose_settings("127.0.0.5", 50).hosts
     assert choose_settings("127.0.0.1", 300).unpacked_bytes == 300 << 20
-    far = [choose_settings("192.168.1.7", 50) for _ in range(2)]
-    assert far[0].hosts[0] == "192.168.1.7"
+    far = [choose_settings("192.168.1.7", 50, "Meter.example.org") for _ in range(2)]
+    assert far[0].hosts == ("meter.example.org",)
     assert far[0].token != far[1].token
-    assert choose_settings("::", 50).hosts == ()
-    assert not any(one.is_local for one in (*far, choose_settings("::", 50)))
+    assert not any(one.is_local for one in far)
+    assert not choose_settings("127.0.0.1", 50, "meter.example.org").is_local
     assert [is_loopback(h) for h in ("localhost", "::1", "127.9.9.9", "0.0.0.0", "pc.lan")] == [
         True,
         True,
@@ -139,7 +138,37 @@ def test_settings_follow_the_address():
         False,
     ]
     assert address_of("::1", 80, "abc", "live") == "http://[::1]:80/live#token=abc"
-    assert address_of("10.0.0.1", 80, "abc") == "http://10.0.0.1:80/#token=abc"
+    assert address_of("127.0.0.1", 80, "abc") == "http://127.0.0.1:80/#token=abc"
+    behind = address_of("0.0.0.0", 80, "abc", proxy="meter.example.org")
+    assert behind == "https://meter.example.org/#token=abc"
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.7", "pc.lan"])
+def test_other_computers_need_a_proxy_with_tls(host):
+    done = run("serve", "--host", host, "--port", 0, expect=2)
+    assert done.stderr.startswith(
+        f"hushmeter: other computers can reach {host}, and the connection"
+    )
+    assert "give its name with --behind-proxy" in done.stderr
+
+
+def test_behind_a_proxy_its_name_alone_and_the_token_open_the_page():
+    with (
+        socket.create_server(("127.0.0.1", 0)) as free,
+        served("--behind-proxy", "meter.example.org", "--port", str(free.getsockname()[1] + 1)) as (
+            process,
+            found,
+        ),
+    ):
+        assert found["url"] == f"https://meter.example.org/#token={found['token']}"
+        port = free.getsockname()[1] + 1
+        about = f"http://127.0.0.1:{port}/api/about"
+        bearer = {"Authorization": f"Bearer {found['token']}"}
+        assert httpx.get(about, headers=bearer).status_code == 403
+        named = {"Host": "meter.example.org", "Origin": "https://meter.example.org"}
+        assert httpx.get(about, headers=named).status_code == 401
+        assert httpx.get(about, headers=bearer | named).status_code == 200
+        assert process.poll() is None
 
 
 def test_a_taken_port_is_reported_in_one_sentence():

@@ -25,11 +25,10 @@ from hushmeter.ledger import DayChange, open_ledger
 from hushmeter.live import mqtt as mqtt_module
 from hushmeter.live import service as service_module
 from hushmeter.live import state as state_module
+from hushmeter.live.addresses import FolderSink, LineSource, Sink
 from hushmeter.live.mqtt import MqttSink, parse_mqtt
 from hushmeter.live.payloads import make_parser
 from hushmeter.live.service import Feed, LedgerAccount, Service
-from hushmeter.live.sinks import FolderSink, Sink
-from hushmeter.live.sources import LineSource
 from hushmeter.live.state import Item, State, WindowRow
 from hushmeter.live.stream import Terms
 from tests.live.broker import Broker

@@ -10,10 +10,9 @@ import numpy as np
 
 import hushmeter as hm
 from hushmeter.clock import SECOND
+from hushmeter.live.addresses import LineSource, Sink, Source
 from hushmeter.live.payloads import PayloadOptions, make_parser
 from hushmeter.live.service import Feed, Service
-from hushmeter.live.sinks import Sink
-from hushmeter.live.sources import LineSource, Source
 from hushmeter.live.state import Item, State
 from hushmeter.live.stream import Terms
 from hushmeter.write import write_meter

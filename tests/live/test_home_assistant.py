@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from hushmeter.live.home_assistant import discovery_messages
+from hushmeter.live.mqtt import discovery_messages
 from tests.live.streams import make_terms
 
 KEYS = {

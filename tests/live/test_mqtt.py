@@ -10,9 +10,8 @@ import pytest
 
 import hushmeter as hm
 from hushmeter.errors import DataError, InputError
-from hushmeter.live.mqtt import MqttSink, MqttSource, parse_mqtt
+from hushmeter.live.mqtt import MqttSink, MqttSource, parse_mqtt, replay_messages, replay_to_mqtt
 from hushmeter.live.payloads import PayloadOptions, make_parser
-from hushmeter.live.replay import replay_messages, replay_to_mqtt
 from hushmeter.live.service import Feed, Service
 from hushmeter.live.state import State
 from tests.live.broker import Broker, Subscriber, needs_broker

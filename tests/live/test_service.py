@@ -12,10 +12,9 @@ from hushmeter.clock import SECOND
 from hushmeter.errors import DataError, InputError
 from hushmeter.home import LearntFrom
 from hushmeter.ledger import DayChange, open_ledger
+from hushmeter.live.addresses import HttpSink, LineSource
 from hushmeter.live.payloads import make_parser
 from hushmeter.live.service import Feed, LedgerAccount, Service
-from hushmeter.live.sinks import HttpSink
-from hushmeter.live.sources import LineSource
 from hushmeter.live.state import State, read_state
 from tests.live.streams import (
     BEGIN,

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import hushmeter as hm
+from hushmeter.live.addresses import TelegramSource
 from hushmeter.live.payloads import make_parser
 from hushmeter.live.service import Feed, Service
-from hushmeter.live.sources import TelegramSource
 from hushmeter.live.state import State
 from tests.live.streams import KEY, Witness, make_terms, make_trace
 from tests.live.test_payloads import with_checksum

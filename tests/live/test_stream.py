@@ -7,7 +7,7 @@ import pytest
 
 import hushmeter as hm
 from hushmeter.errors import InputError
-from hushmeter.live.sinks import FolderSink
+from hushmeter.live.addresses import FolderSink
 from hushmeter.privacy.units import allow_for_samples
 from tests.live.streams import KEY, Witness, make_terms, make_trace, run_table, write_table
 

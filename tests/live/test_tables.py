@@ -9,10 +9,9 @@ import pytest
 import hushmeter as hm
 from hushmeter.errors import InputError
 from hushmeter.ledger import DayChange, open_ledger
+from hushmeter.live.addresses import FolderSink, LineSource
 from hushmeter.live.payloads import make_parser
 from hushmeter.live.service import Feed, LedgerAccount, Service
-from hushmeter.live.sinks import FolderSink
-from hushmeter.live.sources import LineSource
 from hushmeter.live.state import State, read_state
 from hushmeter.live.stream import read_terms
 from hushmeter.live.watch import watch_windows

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,7 +29,7 @@ def serving(settings: Settings | None = None, app=None) -> Iterator[httpx.Client
     app = create_app(settings) if app is None else app
     for worker in app.state.server.workers._all:
         # Tests send functions of their own to the processes, which may read nothing else.
-        worker._readable = (ROOT,)
+        worker.readable = (ROOT,)
     with bind("127.0.0.1", 0) as listener:
         server = uvicorn.Server(make_config(app))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
@@ -45,6 +47,18 @@ def serving(settings: Settings | None = None, app=None) -> Iterator[httpx.Client
         finally:
             server.should_exit = True
             thread.join()
+
+
+def run_apart(coroutine):
+    """Run a coroutine in a thread: a browser of another test may have a loop in this one."""
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(asyncio.run, coroutine).result()
+
+
+def call_workers(client: httpx.Client, function, *given) -> list:
+    """The results of a function in every process of a server that is idle."""
+    workers = client.app.state.server.workers._all
+    return [run_apart(worker.call(function, given)) for worker in workers]
 
 
 def example(client: httpx.Client, name: str = "evening") -> dict:

@@ -17,15 +17,13 @@ from hushmeter.advice.planner import public_facts
 from hushmeter.files import json_text
 from hushmeter.releases.receipt import describe_promise, digest
 from hushmeter.theory.bounds import bound_curves, switch_limit
+from hushmeter.web import workers
 from hushmeter.web.api import USUAL
 from hushmeter.web.attacks import NOT_LIVE
-from hushmeter.web.charts import curve_rows, on_stretches
-from hushmeter.web.server import Settings
-from hushmeter.web.sessions import EXAMPLES, make_example
-from hushmeter.web.views import CONCERNED
-from hushmeter.web.workers import Kept
+from hushmeter.web.server import EXAMPLES, Settings, make_example
+from hushmeter.web.views import CONCERNED, curve_rows, on_stretches
 from hushmeter.write import meter_bytes
-from tests.web.serving import example, serving, upload
+from tests.web.serving import call_workers, example, serving, upload
 
 
 @pytest.fixture(scope="module")
@@ -518,15 +516,14 @@ def test_readings_that_are_there_twice_are_counted_once(client):
     assert view(client, session, home=home, start=session["kept"] - 1, length=1)["length"] == 1
 
 
-def sources_of(fits):
-    return [key[0] for key in fits._held]
+def sources_of():
+    keys = [(one.source, key) for one in workers._HELD.values() for key in one.made]
+    return [source for source, key in keys if isinstance(key[1], str) and key[1] in hm.attackers]
 
 
 def learnt(client):
     """The sources of all fitted attackers, in all processes of the server."""
-    workers = client.app.state.server.workers._all
-    deadline = time.monotonic() + 60
-    return [source for one in workers for source in one.call(deadline, sources_of, [Kept.FITS])]
+    return [source for found in call_workers(client, sources_of) for source in found]
 
 
 def test_what_was_learnt_goes_with_the_readings(client, sub_metered):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hushmeter.trace import Trace
-from hushmeter.web.charts import curve_rows, milliseconds, on_stretches
+from hushmeter.web.views import curve_rows, milliseconds, on_stretches
 
 
 @st.composite

@@ -6,7 +6,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -14,11 +13,10 @@ import pytest
 
 from hushmeter.errors import DataError
 from hushmeter.read import read_bytes
-from hushmeter.web import confinement
-from hushmeter.web.confinement import confine, find_confinement
-from hushmeter.web.workers import WorkerPool
+from hushmeter.web import workers
+from hushmeter.web.workers import WorkerPool, confine, find_confinement
 from tests.read import hostile_files
-from tests.web.serving import serving, upload
+from tests.web.serving import call_workers, run_apart, serving, upload
 
 ROOT = Path(__file__).parents[2]
 needs_landlock = pytest.mark.skipif(
@@ -37,7 +35,7 @@ def pool():
 
 
 def call(pool, function, *given):
-    return pool.compute(time.monotonic() + 60, function, given)
+    return run_apart(pool.run(60.0, function, *given))
 
 
 def denied(action) -> bool:
@@ -60,7 +58,7 @@ def try_files(secret: str, folder: str) -> dict[str, bool]:
         "remove": denied(lambda: Path(secret).unlink()),
         "make a folder": denied(lambda: (place / "made").mkdir()),
         "link": denied(lambda: (place / "link").symlink_to(secret)),
-        "write code": denied(lambda: (confinement.PACKAGE / "new.py").write_bytes(b"")),
+        "write code": denied(lambda: (workers.PACKAGE / "new.py").write_bytes(b"")),
         "run a program": denied(lambda: os.execv(sys.executable, [sys.executable, "-V"])),
     }
 
@@ -117,14 +115,13 @@ def test_every_process_of_a_server_is_confined(tmp_path):
     secret = tmp_path / "secret"
     secret.write_bytes(b"secret")
     with serving() as client:
-        for worker in client.app.state.server.workers._all:
-            found = worker.call(time.monotonic() + 60, try_files, [str(secret), str(tmp_path)])
+        for found in call_workers(client, try_files, str(secret), str(tmp_path)):
             assert all(found.values())
 
 
 def read_without_landlock(data: bytes, results) -> None:
     """Read a file in a process of a system without Landlock."""
-    confinement._version = lambda: 0
+    workers._version = lambda: 0
     enforced = confine()
     try:
         told = str(read_bytes(data, "stranger.h5").trace.readings[0])
@@ -159,7 +156,7 @@ def test_without_landlock_the_readers_still_refuse(tmp_path):
     process.start()
     enforced, sentence, told = ours.recv()
     process.join()
-    assert enforced == confinement.Confinement(files=False, network=False)
+    assert enforced == workers.Confinement(files=False, network=False)
     assert "does not deny the processes that read them access to other files" in sentence
     assert "keeps its values in another file" in told
 
@@ -169,13 +166,13 @@ def test_without_landlock_the_readers_still_refuse(tmp_path):
     [(1, 13, 0, 0), (2, 14, 0, 0), (3, 15, 0, 0), (4, 15, 3, 0), (5, 16, 3, 0), (6, 16, 3, 3)],
 )
 def test_each_version_of_landlock_is_asked_for_what_it_knows(version, files, network, scopes):
-    rights = confinement._rights(version)
+    rights = workers._rights(version)
     assert (rights.files, rights.network, rights.scopes) == ((1 << files) - 1, network, scopes)
 
 
 @pytest.mark.parametrize(("files", "network"), [(True, True), (True, False), (False, False)])
 def test_the_operator_gets_one_sentence(files, network):
-    sentence = confinement.Confinement(files, network).sentence
+    sentence = workers.Confinement(files, network).sentence
     assert sentence.endswith(".")
     assert sentence.count(". ") == 0
     assert ("can open no other file" in sentence) == files

@@ -64,7 +64,7 @@ def test_a_server_without_a_stream_has_no_such_page():
 
 def test_other_computers_never_see_raw_values(state, tmp_path):
     with pytest.raises(InputError, match="on this computer only"):
-        create_app(choose_settings("0.0.0.0", 50), stream=partial(show_stream, state))
+        create_app(choose_settings("0.0.0.0", 50, "meter.lan"), stream=partial(show_stream, state))
     with pytest.raises(DataError, match="does not exist"):
         create_app(stream=partial(show_stream, tmp_path / "none.db"))
 

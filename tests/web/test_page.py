@@ -10,7 +10,7 @@ import pytest
 
 import hushmeter as hm
 from hushmeter.advice.own_use import compare_with_use
-from hushmeter.web.sessions import make_example
+from hushmeter.web.server import make_example
 from tests.web.chromium import choose_epsilon, open_example, origin_of, unfold, wait_until_drawn
 
 INTERVAL_MS = 6000

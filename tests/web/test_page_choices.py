@@ -8,7 +8,7 @@ import pytest
 import hushmeter as hm
 from hushmeter.files import write_table
 from hushmeter.learn.inspection import find_regime
-from hushmeter.web.sessions import make_example
+from hushmeter.web.server import make_example
 from tests.web.chromium import open_example, unfold, wait_until_drawn
 from tests.web.test_page import seed_of, sentences
 from tests.web.test_page_access import PHONE

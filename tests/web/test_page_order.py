@@ -11,7 +11,7 @@ import hushmeter as hm
 from hushmeter.files import json_text
 from hushmeter.formatting import format_watts
 from hushmeter.releases.receipt import describe_promise
-from hushmeter.web.sessions import make_example
+from hushmeter.web.server import make_example
 from tests.web.chromium import open_example, unfold, wait_until_drawn
 from tests.web.test_page import save
 from tests.web.test_page_access import PHONE, scan_all

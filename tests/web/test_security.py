@@ -8,7 +8,6 @@ import json
 import logging
 import socket
 import sys
-import time
 import zipfile
 import zlib
 
@@ -23,7 +22,7 @@ from hushmeter.web.app import STATIC, create_app, find_plotly
 from hushmeter.web.security import CONTENT_SECURITY_POLICY, HEADERS
 from hushmeter.web.server import Settings
 from hushmeter.web.uploads import safe_name
-from tests.web.serving import example, serving, upload
+from tests.web.serving import call_workers, example, serving, upload
 
 TOKEN = "a-token-of-this-test"
 SMALL = Settings(
@@ -459,9 +458,7 @@ def test_nothing_is_written_to_disk(opened, tmp_path):
         view = {"home": example(client)["home"], "epsilon": 1.0, "length": 600}
         client.post("/api/attack", json={"trace": example(client)["id"], **view})  # compiles once
         upload(client, files[0][1], files[0][0])  # imports what it needs
-        (worker,) = client.app.state.server.workers._all
-        deadline = time.monotonic() + 120
-        worker.call(deadline, watch_files, ())
+        call_workers(client, watch_files)
         opened.seen, opened.watching = [], True
         try:
             for name, data in files:
@@ -475,7 +472,7 @@ def test_nothing_is_written_to_disk(opened, tmp_path):
             assert client.post("/api/release", json=release).status_code == 200
         finally:
             opened.watching = False
-        assert worker.call(deadline, stop_watching, ()) == []
+        assert call_workers(client, stop_watching) == [[]]
     assert opened.seen == []
     assert sorted(path.name for path in tmp_path.iterdir()) == before
 

@@ -7,7 +7,7 @@ import pytest
 
 from hushmeter.errors import DataError
 from hushmeter.trace import Trace
-from hushmeter.web.sessions import Session, Sessions, UnknownTraceError
+from hushmeter.web.server import Session, Sessions, UnknownTraceError
 
 
 class Clock:

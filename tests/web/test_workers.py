@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import time
-from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from hushmeter.errors import TooLargeError, UnknownNameError
-from hushmeter.web.sessions import make_example
+from hushmeter.web import workers
+from hushmeter.web.server import make_example
 from hushmeter.web.workers import (
     BusyError,
-    Kept,
     TooSlowError,
     WorkerFault,
     WorkerPool,
 )
+from tests.web.serving import run_apart
 
 MOST_BYTES = 600 << 20
 ROOT = Path(__file__).parents[2]
@@ -33,7 +35,7 @@ def pool():
 
 
 def call(pool, function, *given, limit_s=60.0):
-    return pool.compute(time.monotonic() + limit_s, function, given)
+    return run_apart(pool.run(limit_s, function, *given))
 
 
 def sleep_and_tell(seconds):
@@ -57,16 +59,16 @@ def end_this_process():
     os._exit(3)
 
 
-def count_fits(fits):
-    return len(fits._held)
+def end_with(error):
+    raise error
 
 
-def fit(fits, session):
-    fits.get((session.source, "key"), lambda: session)
+def held_here():
+    return sorted(workers._HELD)
 
 
-def length_of(session):
-    return len(session.trace)
+def fit(session):
+    return session.once("key", os.getpid), len(session.made), len(session.trace)
 
 
 def has_ended(pid):
@@ -111,27 +113,51 @@ def test_errors_for_users_keep_their_sentence_and_others_only_kind_and_place(poo
     assert call(pool, sleep_and_tell, 0)
 
 
-def test_a_trace_is_kept_with_what_was_learnt_until_it_is_forgotten():
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
+def test_an_end_that_a_computation_asks_for_ends_nothing(pool, error):
+    with pytest.raises(WorkerFault):
+        call(pool, end_with, error)
+    assert call(pool, sleep_and_tell, 0)
+
+
+def test_an_idle_process_that_is_killed_is_replaced(pool):
+    first = {call(pool, sleep_and_tell, 0) for _ in range(3)}
+    for pid in first:
+        os.kill(pid, signal.SIGKILL)
+        assert has_ended(pid)
+    time.sleep(0.5)  # Pebble looks at its processes ten times a second.
+    assert call(pool, sleep_and_tell, 0) not in first
+
+
+def test_a_process_keeps_few_traces(monkeypatch):
+    monkeypatch.setattr(workers, "MOST_HELD", 2)
     pool = WorkerPool(workers=1, waiting=4, most_bytes=1 << 40, readable=(ROOT,))
     try:
-        session = make_example("evening")
-        assert call(pool, length_of, session) == 2400
-        call(pool, fit, Kept.FITS, session)
-        assert call(pool, count_fits, Kept.FITS) == 1
-        worker = pool._all[0]
-        assert list(worker._held) == [session.source]
-        pool.forget(session.source)
-        assert list(worker._held) == []
-        assert call(pool, count_fits, Kept.FITS) == 0
-        assert call(pool, length_of, session) == 2400
+        made = [replace(make_example("evening"), source=name) for name in "abc"]
+        for session in made:
+            call(pool, fit, session)
+        assert call(pool, held_here) == ["b", "c"]
+        call(pool, fit, made[1])
+        call(pool, fit, made[0])
+        assert call(pool, held_here) == ["a", "b"]
     finally:
         pool.close()
 
 
-def run_apart(coroutine):
-    """Run a coroutine in a thread: a browser of another test may have a loop in this one."""
-    with ThreadPoolExecutor(1) as threads:
-        return threads.submit(asyncio.run, coroutine).result()
+def test_a_trace_is_kept_with_what_was_learnt_until_it_is_forgotten():
+    pool = WorkerPool(workers=1, waiting=4, most_bytes=1 << 40, readable=(ROOT,))
+    try:
+        session = make_example("evening")
+        first = call(pool, fit, session)
+        assert first[1:] == (1, 2400)
+        assert call(pool, fit, session) == first
+        assert session.made == {}, "what was learnt stays in the process"
+        assert call(pool, held_here) == [session.source]
+        pool.forget(session.source)
+        assert call(pool, held_here) == []
+        assert call(pool, fit, session) == first
+    finally:
+        pool.close()
 
 
 def test_long_computations_leave_a_process_to_short_ones(pool):

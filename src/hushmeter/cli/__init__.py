@@ -77,6 +77,7 @@ PLACES = {
     "fleet-stats": ("fleet", "fleet_stats"),
     "fleet-sums": ("fleet", "fleet_sums"),
     "learn-population": ("learn", "learn_population"),
+    "replay": ("live", "replay"),
     "synth-fleet": ("fleet", "synth_fleet"),
 }
 """Module and function of the commands whose module has another name."""

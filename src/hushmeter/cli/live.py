@@ -1,14 +1,16 @@
-"""`hushmeter live`: protect readings as they come."""
+"""`hushmeter live` protects readings as they come; `hushmeter replay` sends a file like a meter."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import signal
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hushmeter.cli.options import (
+    FILE,
     JSON,
     LEDGER,
     STREAM,
@@ -17,13 +19,13 @@ from hushmeter.cli.options import (
     takes_reader_options,
     takes_request,
 )
+from hushmeter.cli.output import print_json, print_sentences, print_table, short_out_of_100
 from hushmeter.errors import BudgetError, InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hushmeter.checks import IntArray
-    from hushmeter.live.payloads import Parser, PayloadOptions
     from hushmeter.live.state import Item
     from hushmeter.live.stream import Terms
     from hushmeter.read import ReadOptions
@@ -127,8 +129,8 @@ def live(
     Example: hushmeter live meter.csv --hide kettle --views --to shared --once
     """
     from hushmeter.checks import seconds
-    from hushmeter.live.payloads import PayloadOptions
-    from hushmeter.live.places import open_sink, open_source
+    from hushmeter.live.addresses import open_sink, open_source, read_times
+    from hushmeter.live.payloads import PayloadOptions, make_parser
     from hushmeter.live.service import Feed, LedgerAccount, Log, Service
     from hushmeter.live.state import State
     from hushmeter.live.stream import Terms
@@ -143,14 +145,23 @@ def live(
         raise InputError("name a source of readings and, with --to, where they are published.")
     if (ledger is None) != (ledger_meter is None):
         raise InputError("--ledger and --ledger-meter belong together: give both, or neither.")
-    marked, zone = simulation or seed is not None, options.tz or "UTC"
-    stated = PayloadOptions(options.unit or "W", zone, time_path, marked)
-    given = _Given.of(source, payload, stated, once, options.until)
-    hold = given.sends_changes(options.changes, interval)
-    by_readings = given.has_clock(clock, hold)
+    is_file, zone, interval_s = (
+        "://" not in source,
+        options.tz or "UTC",
+        seconds("interval", interval),
+    )
+    marked = simulation or seed is not None
+    kind = payload or ("dsmr" if source.startswith("dsmr") else "csv" if is_file else "number")
+    parse = make_parser(kind, PayloadOptions(options.unit or "W", zone, time_path, marked))
+    until = _end_of_readings(options.until, zone, ends=once or source == "-")
+    times = read_times(source, kind, parse) if once and is_file and source != "-" else None
+    hold = _sends_changes(options.changes, kind, marked, times, interval_s)
+    # The next change of a file that grows is no clock.
+    is_clock = is_file and (once or until is not None or not hold)
+    by_readings = _choose("clock", clock, ("readings", "system"), is_clock)
     # A change is reported within one interval, so it counts as a sample does.
-    sampled = hold or _is_sampled(readings, source)
-    metered = Metered(seconds("interval", interval), Metering(step), zone, samples=sampled)
+    samples = hold or _choose("readings", readings, ("samples", "means"), not is_file)
+    metered = Metered(interval_s, Metering(step), zone, samples=samples)
     terms = Terms(
         name,
         _for_a_run(request, ledger).resolve(metered),
@@ -160,25 +171,26 @@ def live(
         seed=seed,
         simulation=simulation,
     )
-    terms.refuse_learnt(*given.span)
+    terms.refuse_learnt(*_span(times, until))
     log = Log(lambda sentence: typer.echo(f"hushmeter: {sentence}", err=True))
     with State(state, terms.describe()) as kept:
         account = None
         if ledger is not None and ledger_meter is not None:
             account = LedgerAccount(ledger, ledger_meter, stream, terms, kept)
-        opened = open_source(source, given.kind, terms, follow=not once, online=online)
+        opened = open_source(source, kind, terms, follow=not once, online=online)
         service = Service(
             terms,
             kept,
-            Feed(opened, given.parser, by_readings, given.until_ns),
+            Feed(opened, parse, by_readings, until),
             [open_sink(place, terms, kept, kind=file_format, log=log) for place in to],
             account=account,
             log=log,
-            on_item=_printer(json),
+            on_item=lambda item: typer.echo(item.text if json else _line(item)),
         )
         if not json:
             _announce(terms)
-        _stop_at_signals(service.stop)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: service.stop())
         service.run()
     if service.ended:
         raise BudgetError("the stream has ended, because the budget does not allow more.")
@@ -199,86 +211,44 @@ def _seconds(name: str, text: str) -> float:
     return 0.0 if text in ("0", "0s") else seconds(name, text)
 
 
-@dataclass(frozen=True)
-class _Given:
-    """What the options say about the readings that come in; times are in ns since 1970."""
+def _sends_changes(
+    stated: str | None, kind: str, marked: bool, times: IntArray | None, interval_s: float
+) -> bool:
+    """True if the meter sends only changes: as stated, or as its payload or its rows show."""
+    from hushmeter.clock import SECOND
+    from hushmeter.live.payloads import AT_FIXED_TIMES, CHANGES_ONLY, is_even
 
-    source: str
-    kind: str
-    parser: Parser
-    simulation: bool
-    once: bool
-    until_ns: int | None
-    times: IntArray | None
-
-    @classmethod
-    def of(
-        cls,
-        source: str,
-        payload: str | None,
-        options: PayloadOptions,
-        once: bool,
-        until: str | None,
-    ) -> _Given:
-        """Check the options, and look at all rows of a file that ends."""
-        from hushmeter.live.payloads import make_parser
-        from hushmeter.live.preview import preview
-        from hushmeter.live.sources import LineSource
-
-        usual = "dsmr" if source.startswith("dsmr") else "number" if "://" in source else "csv"
-        kind = payload or usual
-        parser, end, seen = make_parser(kind, options), None, None
-        if until is not None:
-            end = _end_of_readings(until, options.zone or "UTC", ends=once or source == "-")
-        if once and source != "-" and "://" not in source:
-            lines = LineSource(Path(source), follow=False, header=kind == "csv")
-            seen = preview(lines, parser, source)
-        return cls(source, kind, parser, options.simulation, once, end, seen)
-
-    def sends_changes(self, stated: str | None, interval: str) -> bool:
-        """True if the meter sends only changes: as stated, or as its payload is known."""
-        from hushmeter.live.payloads import AT_FIXED_TIMES, CHANGES_ONLY
-        from hushmeter.live.preview import is_even
-
-        if stated is not None:
-            return _first_of("changes", stated, "yes", "no")
-        if self.kind in CHANGES_ONLY:
-            return True
-        length = round(_seconds("interval", interval) * 1e9)
-        even = self.times is not None and is_even(self.times, length)
-        if self.simulation or even or self.kind in AT_FIXED_TIMES:
-            return False
+    even = times is not None and is_even(times, round(interval_s * SECOND))
+    if stated is None and not (marked or even or kind in CHANGES_ONLY | AT_FIXED_TIMES):
         raise InputError(
             "say whether the meter sends a message only when its value has changed: --changes yes, "
             "or --changes no if it sends at fixed times. The times of changes follow from the "
             "readings and must not be published."
         )
-
-    def has_clock(self, stated: str | None, hold: bool) -> bool:
-        """True if the time is that of the readings, as stated or because a file is read."""
-        if stated is not None:
-            return _first_of("clock", stated, "readings", "system")
-        # The next change of a file that grows is no clock.
-        ends = self.once or self.until_ns is not None
-        return "://" not in self.source and (ends or not hold)
-
-    @property
-    def span(self) -> tuple[int, int]:
-        """First and last time of the readings: those of the rows of a file, otherwise now."""
-        import time
-
-        if self.times is None:
-            return time.time_ns(), time.time_ns()
-        return int(self.times.min()), max(int(self.times.max()), self.until_ns or 0)
+    return _choose("changes", stated, ("yes", "no"), kind in CHANGES_ONLY)
 
 
-def _end_of_readings(until: str, zone: str, *, ends: bool) -> int:
+def _choose(name: str, stated: str | None, words: tuple[str, str], usual: bool) -> bool:
+    """True for the first of two words that an option takes; what is usual if it is not used."""
+    from hushmeter.checks import one_of
+
+    return usual if stated is None else one_of(f"--{name}", stated, words) == words[0]
+
+
+def _span(times: IntArray | None, until: int | None) -> tuple[int, int]:
+    """First and last time of the readings [ns since 1970]: those of a file, otherwise now."""
+    now = time.time_ns()
+    return (now, now) if times is None else (int(times.min()), max(int(times.max()), until or 0))
+
+
+def _end_of_readings(until: str | None, zone: str, *, ends: bool) -> int | None:
     """Return --until [ns since 1970]; it belongs to a source that ends."""
-    import time
     from datetime import datetime
 
     from hushmeter.clock import SECOND, in_zone
 
+    if until is None:
+        return None
     if not ends:
         raise InputError("--until belongs to a file with --once, or to standard input.")
     try:
@@ -291,23 +261,8 @@ def _end_of_readings(until: str, zone: str, *, ends: bool) -> int:
     return end
 
 
-def _is_sampled(readings: str | None, source: str) -> bool:
-    """True if a reading is the power at one moment, and not a mean."""
-    return (
-        "://" in source if readings is None else _first_of("readings", readings, "samples", "means")
-    )
-
-
-def _first_of(name: str, word: str, first: str, second: str) -> bool:
-    """True for the first of two words that an option takes, False for the second."""
-    from hushmeter.checks import one_of
-
-    return one_of(f"--{name}", word, (first, second)) == first
-
-
 def _announce(terms: Terms) -> None:
     """Print what is protected and how often values are published."""
-    from hushmeter.cli.output import print_sentences
     from hushmeter.formatting import duration_in_words
 
     promise, tables = terms.promise, [entry.name for entry in terms.promise.tables[1:]]
@@ -330,13 +285,6 @@ def _announce(terms: Terms) -> None:
     print_sentences(*sentences)
 
 
-def _printer(json: bool) -> Callable[[Item], None]:
-    """Return a function that prints every message that was published."""
-    from hushmeter.live.sinks import message_text
-
-    return lambda item: typer.echo(message_text(item) if json else _line(item))
-
-
 def _line(item: Item) -> str:
     """A message as one line for a person."""
     message = item.message
@@ -355,32 +303,22 @@ def _line(item: Item) -> str:
     return f"{item.label}  {name} of {len(rows)} values, each ± {worst:.4g} {unit}"
 
 
-def _stop_at_signals(stop: Callable[[], None]) -> None:
-    """Stop the stream at Ctrl+C and at a signal to end."""
-    import signal
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop())
-
-
 REFRESH_S = 10.0
 """Time between two looks of --watch [s]."""
 
 
 def _watch(state: Path, *, once: bool, json: bool) -> None:
     """Show the last windows again and again until Ctrl+C."""
-    import time
     from contextlib import suppress
 
-    from hushmeter.cli.output import print_json
     from hushmeter.live.watch import show_stream
 
+    if json:
+        print_json(show_stream(state))
+        return
     with suppress(KeyboardInterrupt):
         while True:
             shown = show_stream(state)
-            if json:
-                print_json(shown)
-                return
             if not once:
                 typer.echo("\033[2J\033[H", nl=False)
             _show(shown)
@@ -391,7 +329,6 @@ def _watch(state: Path, *, once: bool, json: bool) -> None:
 
 def _show(shown: dict[str, Any]) -> None:
     """Print raw against protected values, and the strongest attacker."""
-    from hushmeter.cli.output import print_sentences, print_table, short_out_of_100
 
     def cell(value: float | None, text: Callable[[float], str]) -> str:
         return "" if value is None else text(value)
@@ -412,3 +349,58 @@ def _show(shown: dict[str, Any]) -> None:
         ],
     )
     print_sentences(*shown["sentences"])
+
+
+@takes_reader_options()
+def replay(
+    *,
+    file: Annotated[Path, FILE],
+    to: Annotated[
+        str, typer.Option("--to", help="mqtt://HOST/TOPIC, or - for standard output.")
+    ] = "-",
+    speed: Annotated[str, typer.Option(help="How many times faster than the meter, or max.")] = "1",
+    now: Annotated[
+        bool, typer.Option("--now", help="Move the times so that the first reading is now.")
+    ] = False,
+    json: Annotated[bool, JSON] = False,
+    options: ReadOptions,
+) -> None:
+    """Send the readings of a file as if a meter sent them now, marked as a simulation.
+
+    Each message is JSON with `time`, `watts` and `simulation`. Use it to try a stream before a real
+    meter is connected. Messages on a broker can be read by everybody who may read its topics, so
+    replay only readings that you would show them.
+
+    Example: hushmeter replay meter.csv --speed 600 --to mqtt://localhost/meter/power
+    """
+    from hushmeter.live.mqtt import pace, parse_mqtt, replay_messages, replay_to_mqtt
+    from hushmeter.read import read_recording
+
+    factor = _parse_speed(speed)
+    if json and to == "-":
+        raise InputError("the messages go to standard output; leave out --json, or give --to.")
+    trace = read_recording(file, options).trace
+    messages = replay_messages(trace, start_ns=time.time_ns() if now else None)
+    if to == "-":
+        pace(messages, factor, typer.echo)
+        return
+    place = parse_mqtt(to)
+    if not place.topic:
+        raise InputError("a replay needs a topic: mqtt://HOST/TOPIC.")
+    count = replay_to_mqtt(place, messages, factor)
+    if json:
+        print_json({"messages": count, "broker": str(place), "topic": place.topic})
+    else:
+        typer.echo(f"{count} readings were sent to {place.topic} of {place}, as a simulation.")
+
+
+def _parse_speed(text: str) -> float | None:
+    """Parse a speed: a positive number, or "max" for as fast as possible."""
+    from hushmeter.checks import positive
+
+    if text == "max":
+        return None
+    try:
+        return positive("speed", float(text))
+    except ValueError:
+        raise InputError(f"speed must be a positive number or max, got {text!r}.") from None

@@ -12,6 +12,7 @@ import typer
 from hushmeter.cli.job_log import LogFormat, check_format
 from hushmeter.cli.options import JSON, OPEN
 from hushmeter.cli.output import print_json
+from hushmeter.errors import MissingExtraError
 
 PORT = 8642
 
@@ -19,11 +20,18 @@ PORT = 8642
 def serve(
     host: Annotated[
         str,
-        typer.Option(help="Address to bind; by default only this computer can reach it."),
+        typer.Option(help="Address to bind; another than this computer's needs --behind-proxy."),
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port; 0 chooses any free port.")] = PORT,
     open_page: Annotated[bool, OPEN] = False,
     max_upload: Annotated[int, typer.Option(help="Size of the largest file in MB.")] = 50,
+    behind_proxy: Annotated[
+        str | None,
+        typer.Option(
+            help="Name under which a proxy with TLS in front serves the page to others.",
+            metavar="NAME",
+        ),
+    ] = None,
     watch: Annotated[
         Path | None,
         typer.Option(help="State of a stream: its page is at /live, on this computer only."),
@@ -34,30 +42,33 @@ def serve(
     """Serve a page with a slider that shows what an ε protects. Ctrl+C stops the server.
 
     Readings stay in the memory of this process. Nothing is written to disk, logged or sent to
-    other computers. Without --host, only this computer can connect. The printed address contains a
-    token; without it nobody, not even another user of this computer, gets any data.
+    other computers. Only this computer can connect, or a proxy with TLS (--behind-proxy). The
+    printed address contains a token; without it nobody, not even another user of this computer,
+    gets any data.
 
     Example: hushmeter serve --open
 
     Example: hushmeter serve --watch live.db --open
     """
-    from hushmeter.web.processes import start_loading
-
     check_format(log_format)
+    try:
+        from hushmeter.web.workers import find_confinement, start_loading
+    except ImportError:
+        raise MissingExtraError("the web page", "web") from None
     start_loading()
     from hushmeter.checks import whole
     from hushmeter.web.app import address_of, bind, choose_settings, create_app, run_app
-    from hushmeter.web.confinement import find_confinement
 
     if log_format == "json":
-        from hushmeter.web.access_log import log_as_json
+        from hushmeter.web.security import log_as_json
 
         log_as_json()
-    settings = choose_settings(host, whole("max_upload", max_upload))
+    settings = choose_settings(host, whole("max_upload", max_upload), behind_proxy)
     app = create_app(settings, stream=None if watch is None else _look_at(watch))
     listener = bind(host, port)
     path = "" if watch is None else "live"
-    url = address_of(host, listener.getsockname()[1], settings.token, path)
+    bound = listener.getsockname()[1]
+    url = address_of(host, bound, settings.token, path, behind_proxy)
 
     @contextmanager
     def announced() -> Iterator[None]:
@@ -66,8 +77,8 @@ def serve(
         else:
             typer.echo(f"The page: {url}")
             typer.echo("Everybody who has this address can use the page: keep it to yourself.")
-            if not settings.is_local:
-                typer.echo("The connection is not encrypted.")
+            if behind_proxy is not None:
+                typer.echo(f"The proxy must pass requests on to {host} port {bound}.")
             typer.echo(find_confinement().sentence)
             typer.echo("Press Ctrl+C to stop the server. It keeps no readings.")
         with _opened(url) if open_page else nullcontext():

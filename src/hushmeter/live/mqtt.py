@@ -10,6 +10,20 @@ Topics of a stream called home, below the prefix of the sink (hushmeter by defau
     hushmeter/home/status                whether values are published, and why not
     hushmeter/home/terms                 what is protected, at which ε, by which noise
     hushmeter/home/availability          online or offline; the broker sets it if the process dies
+
+*Home Assistant* reads a retained message PREFIX/sensor/NODE/OBJECT/config and makes an entity of it
+[1]_, so that the protected sensors appear there by themselves. The power of a window is a
+measurement in W. The energy of a day or a month is a total in kWh that begins at zero at its start
+(`last_reset`). Noise can make it negative, so it is not declared as ever increasing.
+
+*Replay* sends a file as if a meter sent it now: the test bench of a stream. Each reading becomes a
+JSON document with its time and a mark, so that nobody mistakes it for a real meter:
+{"time": "2024-03-01T00:00:00Z", "watts": 250.0, "simulation": true}. `hushmeter live` takes such
+readings only with --simulation.
+
+References
+----------
+.. [1] Home Assistant, "MQTT sensor" and "MQTT discovery", home-assistant.io/integrations/mqtt.
 """
 
 from __future__ import annotations
@@ -19,24 +33,29 @@ import os
 import ssl
 import sys
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+import numpy as np
+
+from hushmeter import __version__
 from hushmeter.clock import SECOND
-from hushmeter.errors import InputError, MissingExtraError
-from hushmeter.live.home_assistant import OFFLINE, ONLINE, discovery_messages
-from hushmeter.live.sinks import Sink, SinkError
-from hushmeter.live.sources import Back, Lost, Receive, Source
+from hushmeter.errors import DataError, InputError, MissingExtraError
+from hushmeter.live.addresses import Back, Lost, Receive, Sink, SinkError, Source
+from hushmeter.live.payloads import SIMULATION
+from hushmeter.live.stream import iso_of
 
 if TYPE_CHECKING:
     from paho.mqtt.client import Client, MQTTMessageInfo
 
     from hushmeter.live.state import Item, State
     from hushmeter.live.stream import Terms
+    from hushmeter.trace import Trace
 
 PASSWORD = "HUSHMETER_MQTT_PASSWORD"
 PORTS = {"mqtt": 1883, "mqtts": 8883}
@@ -55,6 +74,15 @@ RETAINED_S = 1.0
 
 RECONNECT_S = (1, 30)
 """Shortest and longest time until a lost connection is made again [s]."""
+
+ONLINE, OFFLINE = "online", "offline"
+"""Content of the topic of availability."""
+
+EXPIRES_AFTER = 3
+"""Number of windows without a message after which Home Assistant shows "unavailable"."""
+
+MOST_WAITING = 500
+"""Messages after which the replay waits for an answer of the broker."""
 
 
 @dataclass(frozen=True)
@@ -367,3 +395,135 @@ class MqttSink(Sink):
         for kind, text in self._last.items():
             self._retain(kind, text)
         self._retain("availability", self._available)
+
+
+def discovery_messages(
+    terms: Terms, base: str, prefix: str = "homeassistant"
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the topics and the configurations of the sensors of a stream."""
+    node = f"hushmeter_{terms.name}"
+    shared = {
+        "availability_topic": f"{base}/availability",
+        "payload_available": ONLINE,
+        "payload_not_available": OFFLINE,
+        "force_update": True,
+        "device": {
+            "identifiers": [node],
+            "name": f"hushmeter {terms.name}",
+            "manufacturer": "hushmeter",
+            "model": "simulation" if terms.simulation else "protected readings",
+            "sw_version": __version__,
+        },
+        "origin": {"name": "hushmeter", "sw_version": __version__},
+    }
+    yield (
+        f"{prefix}/sensor/{node}/power/config",
+        {
+            "name": "Protected power",
+            "unique_id": f"{node}_power",
+            "device_class": "power",
+            "state_class": "measurement",
+            "unit_of_measurement": "W",
+            "state_topic": f"{base}/window",
+            "value_template": "{{ value_json.watts }}",
+            "json_attributes_topic": f"{base}/window",
+            "expire_after": round(EXPIRES_AFTER * terms.window_s + terms.grace_s),
+            **shared,
+        },
+    )
+    for kind in ("day", "month"):
+        yield (
+            f"{prefix}/sensor/{node}/{kind}/config",
+            {
+                "name": f"Protected energy of the last {kind}",
+                "unique_id": f"{node}_{kind}",
+                "device_class": "energy",
+                "state_class": "total",
+                "unit_of_measurement": "kWh",
+                "state_topic": f"{base}/{kind}",
+                "value_template": "{{ value_json.kwh }}",
+                "last_reset_value_template": "{{ value_json.start }}",
+                "json_attributes_topic": f"{base}/{kind}",
+                **shared,
+            },
+        )
+
+
+def replay_messages(trace: Trace, *, start_ns: int | None = None) -> Iterator[tuple[int, str]]:
+    """Yield the time since the first reading [ns] and the message of every reading of a trace.
+
+    The first reading has its own time, or `start_ns` [ns since 1970].
+    """
+    times = trace.times.astype("datetime64[ns]").astype(np.int64)
+    since = (times - times[0]).tolist()
+    begin = int(times[0]) if start_ns is None else start_ns
+    for after, watts in zip(since, trace.readings.tolist(), strict=True):
+        fields = {"time": iso_of(begin + after), "watts": watts, SIMULATION: True}
+        yield after, json.dumps(fields)
+
+
+def pace(
+    messages: Iterator[tuple[int, str]],
+    speed: float | None,
+    send: Callable[[str], None],
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+) -> int:
+    """Send messages at the pace of their times, or `speed` times faster; return their number.
+
+    Without a speed they are sent as fast as possible.
+    """
+    begin, count = time.monotonic(), 0
+    for after, message in messages:
+        if speed is not None:
+            left = begin + after / SECOND / speed - time.monotonic()
+            if left > 0:
+                sleep(left)
+        send(message)
+        count += 1
+    return count
+
+
+def replay_to_mqtt(
+    place: MqttPlace, messages: Iterator[tuple[int, str]], speed: float | None
+) -> int:
+    """Publish messages to a topic of a broker; return their number."""
+    sentences: list[str] = []
+    connection = Connection(
+        place, "hushmeter-replay", on_connect=lambda: None, on_lost=sentences.append
+    )
+    connection.start()
+    try:
+        _wait_for_connection(connection, sentences)
+        sent = 0
+        last: MQTTMessageInfo | None = None
+
+        def send(message: str) -> None:
+            nonlocal sent, last
+            sent += 1
+            # Messages of one connection keep their order, so one answer is enough for all before.
+            answered = sent % MOST_WAITING == 0
+            last = connection.client.publish(place.topic, message, qos=int(answered))
+            if answered:
+                _wait_for(last)
+
+        count = pace(messages, speed, send)
+        if last is not None:
+            _wait_for(last)
+        return count
+    finally:
+        connection.stop()
+
+
+def _wait_for_connection(connection: Connection, sentences: list[str]) -> None:
+    """Wait for the first connection; raise `DataError` if the broker refuses or is silent."""
+    until = time.monotonic() + WAIT_S
+    while not connection.connected.wait(0.05):
+        if sentences or time.monotonic() > until:
+            raise DataError(sentences[0] if sentences else f"{connection.place} does not answer.")
+
+
+def _wait_for(info: MQTTMessageInfo) -> None:
+    """Wait until the broker has a message, and so every earlier one."""
+    if not wait_until_published(info):
+        raise DataError("the broker does not answer; start the replay again.")

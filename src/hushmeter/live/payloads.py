@@ -12,6 +12,9 @@ connected. It raises one of these, whose sentences never contain the payload:
   from no value, and the message is ignored.
 
 The unit of the values is declared. A payload that names a unit of power itself is converted.
+
+A file that ends can be refused without telling anybody anything, so all its rows are read before
+anything of it is published (`preview`). A stream cannot: a gap or an error would be public.
 """
 
 from __future__ import annotations
@@ -19,15 +22,18 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+import numpy as np
+
+from hushmeter.checks import IntArray
 from hushmeter.clock import SECOND, in_zone
-from hushmeter.errors import InputError, UnknownNameError
+from hushmeter.errors import DataError, InputError, UnknownNameError
 from hushmeter.read.dsmr import DRAWN, STAMP, telegram_seconds, winter_offset
 from hushmeter.trace import SECONDS_PER_DAY
 
@@ -120,6 +126,39 @@ def make_parser(kind: str, options: PayloadOptions | None = None) -> Parser:
     if kind not in parsers:
         raise UnknownNameError("payload", kind, [*parsers, "json:PATH"])
     return partial(parsers[kind], known)
+
+
+def is_even(times: IntArray, interval_ns: int) -> bool:
+    """True if there is exactly one row for every interval from the first to the last time [ns]."""
+    slots = np.unique(times // interval_ns)
+    return bool(slots.size == times.size == slots[-1] - slots[0] + 1)
+
+
+def preview(lines: Iterable[bytes], parse: Parser, name: str) -> IntArray:
+    """Read the times of all rows of a table, in their order [ns since 1970].
+
+    Raise `DataError` if a row has no time, or neither a number nor a declared word for a missing
+    value; the message has the name of the table.
+    """
+    times = []
+    for line in lines:
+        try:
+            moment, _ = parse("", line)
+        except Skip:
+            continue
+        except NoValue as error:
+            moment = error.moment
+        except PayloadError as error:
+            raise DataError(
+                f"{name} cannot be published, because a row of it cannot be read: {error}; write a "
+                "number, or leave the cell empty where the meter has no value."
+            ) from None
+        if moment is None:
+            raise DataError(f"{name} cannot be published, because a row of it has no time.")
+        times.append(moment)
+    if not times:
+        raise DataError(f"{name} has no readings.")
+    return np.array(times, dtype=np.int64)
 
 
 @contextmanager

@@ -30,12 +30,10 @@ from functools import partial
 
 from hushmeter.clock import SECOND
 from hushmeter.errors import BudgetError, DataError, HushmeterError, InputError
+from hushmeter.live.addresses import Sink, SinkError, Source
 from hushmeter.live.payloads import NotAReading, NoValue, Parser, PayloadError, Skip
-from hushmeter.live.publication import Closing, Publication
-from hushmeter.live.sinks import Sink, SinkError
-from hushmeter.live.sources import Source
 from hushmeter.live.state import KEPT_DAYS, Item, StaleStateError, State, WindowRow
-from hushmeter.live.stream import Terms, iso_of
+from hushmeter.live.stream import Closing, Publication, Terms, iso_of
 from hushmeter.live.watch import write_day
 from hushmeter.live.windows import (
     AHEAD_S,

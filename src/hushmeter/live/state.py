@@ -107,6 +107,11 @@ class Item:
     message: Mapping[str, Any]
     id: int = 0
 
+    @property
+    def text(self) -> str:
+        """The message with its kind as one line of JSON."""
+        return json.dumps({"kind": self.kind, **self.message}, ensure_ascii=False)
+
 
 class StaleStateError(DataError):
     """A state does not know a window that was published: it is an older copy, or another one."""

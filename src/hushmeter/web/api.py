@@ -19,15 +19,18 @@ from hushmeter.noise import MECHANISMS
 from hushmeter.noise.mechanism import MAX_EPSILON
 from hushmeter.releases.search import LONG_RESOLUTIONS_S, RESOLUTIONS_S
 from hushmeter.web import schemas
-from hushmeter.web.attacks import DEFAULT, live_attackers
-from hushmeter.web.costs import LONG_S, estimate_request
-from hushmeter.web.planning import find_advice, find_bounds
-from hushmeter.web.releases import find_plan, make_download
-from hushmeter.web.server import Server, Settings
-from hushmeter.web.sessions import EXAMPLES, Session
+from hushmeter.web.attacks import DEFAULT, attack_view, live_attackers
+from hushmeter.web.requests import find_plan, make_download
+from hushmeter.web.server import EXAMPLES, Server, Session, Settings
 from hushmeter.web.uploads import OPTIONS, learn_from, read_options, read_upload, take_form
-from hushmeter.web.views import attack_view, calendar_view, find_findings, make_view, restore_view
-from hushmeter.web.workers import Kept
+from hushmeter.web.views import (
+    calendar_view,
+    find_advice,
+    find_bounds,
+    find_findings,
+    make_view,
+    restore_view,
+)
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     code: {"model": schemas.ErrorAnswer, "description": words}
@@ -133,7 +136,7 @@ def _add_traces(router: APIRouter, server: Server) -> None:
     @router.post("/traces", summary="Load a file of readings", openapi_extra=_form(OPTIONS))
     async def traces(request: Request) -> schemas.SessionModel:
         with server.uploading():
-            data, name, fields = await server.receive(take_form(request))
+            data, name, fields = await take_form(request)
             options = read_options(fields)
             given = (data, name, options, server.settings)
             session = await server.compute(read_upload, *given, long=True)
@@ -154,7 +157,7 @@ def _add_homes(router: APIRouter, server: Server) -> None:
 
     @router.post("/homes/read", summary="Read a home from TOML", openapi_extra=_form(()))
     async def read(request: Request) -> schemas.HomeModel:
-        data, name, _ = await server.receive(take_form(request))
+        data, name, _ = await take_form(request)
         home = _parse_home(data, name, server.settings)
         return server.hold_home(home, secrets.token_urlsafe(24))
 
@@ -195,10 +198,7 @@ def _add_answers(router: APIRouter, server: Server) -> None:
 
     @router.post("/attack", summary="Attack the release of a view and score the attack")
     async def attack(request: schemas.AttackRequest) -> schemas.AttackModel:
-        session = server.sessions.get(request.trace)
-        long = estimate_request(request, session, server.settings) > LONG_S
-        given = (*settle(request), Kept.FITS, server.settings)
-        return await compute(attack_view, *given, long=long)
+        return await compute(attack_view, *settle(request), server.settings, long=True)
 
     @router.post("/restore", summary="What a recipient can restore from the release of a view")
     async def restore(request: schemas.ViewRequest) -> schemas.RestoredModel:

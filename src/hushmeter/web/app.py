@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from hushmeter import __version__
 from hushmeter.errors import (
@@ -17,8 +18,14 @@ from hushmeter.errors import (
     MissingExtraError,
     TooLargeError,
 )
-from hushmeter.web.server import LOOPBACK, MEGABYTE, Server, Settings
-from hushmeter.web.sessions import UnknownTraceError
+from hushmeter.web.server import (
+    LOOPBACK,
+    MEGABYTE,
+    Server,
+    Settings,
+    UnknownTraceError,
+    is_loopback,
+)
 from hushmeter.web.workers import BusyError, TooSlowError
 
 if TYPE_CHECKING:
@@ -33,21 +40,25 @@ DESCRIPTION = (
     "`Authorization: Bearer TOKEN` with the token that the server printed, and a request that is "
     'not a GET needs `X-Hushmeter: 1`. Every error has the form `{"error": "one sentence"}`.'
 )
-STATUSES: tuple[tuple[type[Exception], int], ...] = (
-    (UnknownTraceError, 404),
-    (TooLargeError, 413),
-    (InputError, 422),
-    (MissingExtraError, 422),
-    (HushmeterError, 400),
+ANSWERS: tuple[tuple[type[Exception], int, str], ...] = (
+    (BusyError, 503, "the server is busy with other requests: try again in a moment."),
+    (
+        TooSlowError,
+        504,
+        "this takes too long for the page: choose fewer readings, fewer appliances or another "
+        "attacker.",
+    ),
+    (UnknownTraceError, 404, ""),
+    (TooLargeError, 413, ""),
+    (InputError, 422, ""),
+    (MissingExtraError, 422, ""),
+    (HushmeterError, 400, ""),
 )
-BUSY = "the server is busy with other requests: try again in a moment."
-TOO_SLOW = (
-    "this takes too long for the page: choose fewer readings, fewer appliances or another attacker."
-)
+"""Status of each kind of error, and its sentence if the error has none."""
 NOT_FOUND = "there is nothing at this address."
 WRONG_METHOD = "this address does not accept this method."
-EVERYWHERE = ("0.0.0.0", "::")
-"""Addresses that stand for all network interfaces of a computer."""
+BACKLOG = 128
+"""Connections that may wait to be accepted."""
 
 
 def create_app(
@@ -60,11 +71,8 @@ def create_app(
         from fastapi import FastAPI
     except ImportError:
         raise MissingExtraError("the web page", "web") from None
-    from hushmeter.web.access_log import AccessLog
     from hushmeter.web.api import make_router
-    from hushmeter.web.connections import log_loop_errors
-    from hushmeter.web.live_page import add_live_page
-    from hushmeter.web.security import Guard
+    from hushmeter.web.security import AccessLog, Guard, log_loop_errors
 
     chosen = settings or Settings()
     server = Server(chosen)
@@ -92,7 +100,7 @@ def create_app(
     _add_error_answers(app)
     _add_page(app)
     if stream is not None:
-        add_live_page(app, chosen, stream)
+        _add_live_page(app, chosen, stream)
     app.add_middleware(Guard, settings=chosen)
     app.add_middleware(AccessLog)
     return app
@@ -107,13 +115,21 @@ def find_plotly() -> Path:
     return Path(str(plotly.__file__)).with_name("package_data") / "plotly.min.js"
 
 
-def choose_settings(host: str, max_upload: int) -> Settings:
-    """Return the limits of a server (`max_upload` in MB), its names and a new token."""
+def choose_settings(host: str, max_upload: int, proxy: str | None = None) -> Settings:
+    """Return the limits of a server (`max_upload` in MB), its names and a new token.
+
+    `proxy` is the name under which a proxy with TLS in front of the server is reached. Raise
+    `InputError` if other computers can reach the address and there is no proxy.
+    """
+    if proxy is None and not is_loopback(host):
+        raise InputError(
+            f"other computers can reach {host}, and the connection to them is not encrypted: leave "
+            "out --host, or put a proxy with TLS in front and give its name with --behind-proxy."
+        )
     upload = max_upload * MEGABYTE
-    # On all interfaces the server has many names; then only the token keeps others out.
-    names = () if host in EVERYWHERE else tuple(dict.fromkeys((host.lower(), *LOOPBACK)))
+    names = (host, *LOOPBACK) if proxy is None else (proxy,)
     return Settings(
-        hosts=names,
+        hosts=tuple(dict.fromkeys(name.lower() for name in names)),
         upload_bytes=upload,
         unpacked_bytes=max(upload, Settings.unpacked_bytes),
     )
@@ -124,35 +140,42 @@ def bind(host: str, port: int) -> socket.socket:
     if not 0 <= port <= 65_535:
         raise InputError(f"port must be between 0 and 65535, got {port}.")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # asyncio sends the body of an answer without waiting for the client to confirm its head, which
+    # clients do after 40 ms, only for sockets that name their protocol.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        return socket.create_server((host, port), family=family, backlog=256)
+        if os.name != "nt":
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(BACKLOG)
     except (OSError, UnicodeError) as error:
+        listener.close()
         reason = getattr(error, "strerror", None) or error
         raise DataError(
             f"{host} port {port} cannot be bound ({reason}): choose another --port, or 0 for any "
             "free one."
         ) from None
+    return listener
 
 
-def address_of(host: str, port: int, token: str, path: str = "") -> str:
+def address_of(host: str, port: int, token: str, path: str = "", proxy: str | None = None) -> str:
     """Return the address to type into a browser."""
-    name = socket.gethostname() if host in EVERYWHERE else host
-    name = f"[{name}]" if ":" in name else name
-    return f"http://{name}:{port}/{path}#token={token}"
+    place = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    if proxy is not None:
+        place = f"https://{proxy}"
+    return f"{place}/{path}#token={token}"
 
 
 def make_config(app: FastAPI) -> uvicorn.Config:
     """Return how the app is served: only unexpected errors are logged, without their messages."""
     import uvicorn
 
-    from hushmeter.web.connections import bounded_protocol
-
     return uvicorn.Config(
         app,
-        http=cast("Any", bounded_protocol(app.state.server.settings)),
-        # Not more connections are accepted at once than there are spare files.
-        backlog=128,
+        http="h11",
         ws="none",
+        backlog=BACKLOG,
+        limit_concurrency=app.state.server.settings.connections,
         access_log=False,
         log_config=None,
         log_level="critical",
@@ -203,6 +226,31 @@ def _add_page(app: FastAPI) -> None:
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
 
 
+def _add_live_page(app: FastAPI, settings: Settings, look: Callable[[], dict[str, Any]]) -> None:
+    """Serve the page of a stream at /live and what `look` gives at /api/live.
+
+    The page shows raw values, for the household alone, so it exists only on a server that other
+    computers cannot reach. Raise `InputError` if they can, and what `look` raises.
+    """
+    if not settings.is_local:
+        raise InputError(
+            "raw values of a stream are shown on this computer only: leave out --host and "
+            "--behind-proxy, or --watch."
+        )
+    from fastapi.responses import FileResponse
+
+    look()
+
+    @app.get("/live", include_in_schema=False)
+    async def page() -> FileResponse:
+        return FileResponse(STATIC / "live.html", media_type="text/html; charset=utf-8")
+
+    # A function without async runs in a thread, so that a slow disk delays no other request.
+    @app.get("/api/live", include_in_schema=False)
+    def data() -> dict[str, Any]:
+        return look()
+
+
 def _add_error_answers(app: FastAPI) -> None:
     """Answer every error with one sentence and a fitting status."""
     from fastapi.exceptions import RequestValidationError
@@ -211,8 +259,8 @@ def _add_error_answers(app: FastAPI) -> None:
     from hushmeter.web.security import refuse
 
     async def from_library(_: Request, error: Exception) -> Response:
-        status = next(code for kind, code in STATUSES if isinstance(error, kind))
-        return refuse(status, str(error))
+        found = next(one for one in ANSWERS if isinstance(error, one[0]))
+        return refuse(found[1], found[2] or str(error))
 
     async def malformed(_: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
@@ -225,14 +273,7 @@ def _add_error_answers(app: FastAPI) -> None:
         answer.headers.update(error.headers or {})
         return answer
 
-    async def busy(_: Request, __: Exception) -> Response:
-        return refuse(503, BUSY)
-
-    async def too_slow(_: Request, __: Exception) -> Response:
-        return refuse(504, TOO_SLOW)
-
-    app.add_exception_handler(HushmeterError, from_library)
+    for kind in (HushmeterError, BusyError, TooSlowError):
+        app.add_exception_handler(kind, from_library)
     app.add_exception_handler(RequestValidationError, malformed)
     app.add_exception_handler(HTTPException, from_http)
-    app.add_exception_handler(BusyError, busy)
-    app.add_exception_handler(TooSlowError, too_slow)

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
-from collections import OrderedDict
-from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import dataclass
 from inspect import signature
 from typing import TYPE_CHECKING, Any
@@ -14,18 +10,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hushmeter import synth
+from hushmeter.advice.sentences import explain
 from hushmeter.attack.registry import attackers
 from hushmeter.attack.strongest import QUICK, Strongest, leave_out
 from hushmeter.checks import BoolArray
-from hushmeter.scoring import Score, score
+from hushmeter.errors import InputError
+from hushmeter.scoring import ApplianceScore, score
 from hushmeter.trace import Trace
+from hushmeter.web import schemas
+from hushmeter.web.views import Shown, finite, on_stretches, show
 
 if TYPE_CHECKING:
     from hushmeter.attack.base import Attacker
     from hushmeter.home import Home
-    from hushmeter.noise.mechanism import Mechanism
-    from hushmeter.web.sessions import Session
+    from hushmeter.web.server import Session, Settings
 
+SCORES = ("alpha", "alpha_floor", "f1", "balanced_accuracy")
+"""Scores of the attack over all appliances."""
 NOT_LIVE = {
     "rnn": "its training takes minutes; use hushmeter attack",
     "tcn": "its training takes minutes; use hushmeter attack",
@@ -59,108 +60,93 @@ class Trained:
     trained_on: str
 
 
-@dataclass(frozen=True)
-class AttackResult:
-    """The attacker's states and their score."""
-
-    states: BoolArray  # The attacker's guess
-    known: tuple[int, ...]  # Columns whose truth is known
-    truth: BoolArray
-    score: Score  # Score over the known columns
-    trained_on: str  # What the attacker was trained on
-    name: str  # The attacker that answered; "no data" for a guess without data
-    # Which attacker was the strongest, and why; None for any other attacker
-    chosen: str | None = None
-
-
-class FitCache:
-    """Fitted attackers by a key. The least recently used one is removed first.
-
-    Two threads that need the same key fit the attacker once.
-    """
-
-    def __init__(self, most: int = 64) -> None:
-        self._most = most
-        self._lock = threading.Lock()
-        self._held: OrderedDict[tuple[Any, ...], Future[Trained]] = OrderedDict()
-
-    def get(self, key: tuple[Any, ...], fit: Callable[[], Trained]) -> Trained:
-        """Return the attacker under a key that starts with `Session.source`; fit it if needed."""
-        with self._lock:
-            future = self._held.get(key)
-            mine = future is None
-            if future is None:
-                future = self._held[key] = Future()
-                while len(self._held) > self._most:
-                    self._held.popitem(last=False)
-            else:
-                self._held.move_to_end(key)
-        if mine:
-            try:
-                future.set_result(fit())
-            except BaseException as error:
-                future.set_exception(error)
-                with self._lock:
-                    self._held.pop(key, None)
-        return future.result()
-
-    def forget(self, source: str) -> None:
-        """Remove everything that was learnt from a source, the first part of its keys."""
-        with self._lock:
-            for key in [key for key in self._held if key[0] == source]:
-                del self._held[key]
-
-
 def live_attackers() -> list[str]:
     """Return the names of the attackers that are fast enough for the page, the default first."""
     return [DEFAULT, *(name for name in attackers if name != DEFAULT and name not in NOT_LIVE)]
 
 
-def train(
-    name: str, home: Home, session: Session, first: int, stop: int, every: float | None
-) -> Trained:
-    """Fit an attacker on the best data about a home that the server has.
+def attack_view(
+    given: schemas.AttackRequest, session: Session, settings: Settings
+) -> schemas.AttackModel:
+    """Attack the release that a view shows and score the appliances whose truth is known.
+
+    The attacker knows the noise distribution if it can use it. It does not know which appliances
+    were on at the first reading. Without strips and scores if nobody knows the truth.
+    """
+    shown = show(given, session, settings)
+    home, named = shown.home, shown.trace.names or ()
+    if home is None or shown.trace.states is None or not set(named) & set(home.names):
+        return schemas.AttackModel(attacker=given.attacker, sentences=[])
+    trained = _train(given.attacker, home, session, shown)
+    attacker = trained.attacker.knows(None if shown.promise is None else shown.promise.noise)
+    known = [i for i, name in enumerate(home.names) if name in named]
+    names = [home.names[i] for i in known]
+    guess = attacker.predict(shown.released, rng=given.seed)[:, known]
+    truth = shown.seen.truth()[:, [named.index(name) for name in names]]
+    found = score(guess, truth, names=names)
+    chosen = attacker.choose() if isinstance(attacker, Strongest) else None
+    columns = list(zip(guess.T, truth.T, strict=True))
+    return schemas.AttackModel(
+        attacker=given.attacker,
+        name=attacker.name if chosen is None else chosen.name,
+        chosen=None if chosen is None else chosen.sentence,
+        trained_on=trained.trained_on,
+        strips=[
+            _strip(name, *column, shown.seen) for name, column in zip(names, columns, strict=True)
+        ],
+        visibility=[
+            _visibility(one, *column)
+            for one, column in zip(found.per_appliance, columns, strict=True)
+        ],
+        score={name: finite(getattr(found, name)) for name in SCORES},
+        sentences=list(explain(found)),
+    )
+
+
+def _train(name: str, home: Home, session: Session, shown: Shown) -> Trained:
+    """Return an attacker, fitted now or before on the best data about a home that the server has.
 
     These are, in this order: other readings of the same home; the file outside the stretch that
     is attacked, if it is long enough; the stretch itself; a synthetic day of the home.
     """
-    training, words = _training_data(home, session, first, stop)
-    if every is not None:
-        training = training.coarsen(every)
-    options = dict(OPTIONS.get(name, {}))
-    if "progress" in signature(attackers[name]).parameters:
-        options["progress"] = False
-    return Trained(attackers[name](home, **options).fit(training), words)
+    if name in NOT_LIVE:
+        raise InputError(f"the page does not offer the {name} attacker: {NOT_LIVE[name]}.")
+    first, stop, every = shown.first, shown.first + len(shown.trace), shown.seen.interval_s
+
+    def fit() -> Trained:
+        training, words = _training_data(home, session, first, stop)
+        if every != shown.trace.interval_s:
+            training = training.coarsen(every)
+        options = dict(OPTIONS.get(name, {}))
+        if "progress" in signature(attackers[name]).parameters:
+            options["progress"] = False
+        return Trained(attackers[name](home, **options).fit(training), words)
+
+    return session.once((home, name, first, stop, every), fit)
 
 
-def knows_truth(home: Home, trace: Trace) -> bool:
-    """Return True if the true states of at least one appliance of the home are known."""
-    return trace.states is not None and bool(set(trace.names or ()) & set(home.names))
+def _strip(name: str, guess: BoolArray, truth: BoolArray, seen: Trace) -> schemas.Strip:
+    """Return the strip of on and off of one appliance."""
+    return schemas.Strip(
+        appliance=name,
+        truth=on_stretches(truth, seen),
+        guess=on_stretches(guess, seen),
+        wrong=on_stretches(guess != truth, seen),
+    )
 
 
-def attack(
-    trained: Trained,
-    home: Home,
-    seen: Trace,
-    released: Trace,
-    mechanism: Mechanism | None,
-    seed: int,
-) -> AttackResult:
-    """Attack released readings and score the appliances whose truth is known.
-
-    The attacker knows the noise distribution if it can use it. It does not know which appliances
-    were on at the first reading.
-    """
-    attacker = trained.attacker.knows(mechanism)
-    states = attacker.predict(released, rng=seed)
-    named = seen.names or ()
-    known = tuple(i for i, name in enumerate(home.names) if name in named)
-    truth = seen.truth()[:, [named.index(home.names[i]) for i in known]]
-    found = score(states[:, known], truth, names=[home.names[i] for i in known])
-    name, chosen = attacker.name, None
-    if isinstance(attacker, Strongest):
-        name, chosen = attacker.choose().name, attacker.choose().sentence
-    return AttackResult(states, known, truth, found, trained.trained_on, name, chosen)
+def _visibility(one: ApplianceScore, guess: BoolArray, truth: BoolArray) -> schemas.Visibility:
+    """Return the visibility of one appliance."""
+    low, high = visibility_interval(guess, truth)
+    return schemas.Visibility(
+        appliance=one.name,
+        accuracy=one.alpha,
+        floor=one.floor,
+        visibility=finite(one.visibility),
+        low=finite(low),
+        high=finite(high),
+        odds=(round(100 * one.alpha, 1), round(100 * one.floor, 1)),
+    )
 
 
 def visibility_interval(guess: BoolArray, truth: BoolArray) -> tuple[float, float]:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from hushmeter import synth
 from hushmeter.attack.registry import BUILT_IN
-from hushmeter.web import planning, uploads, views  # noqa: F401
-from hushmeter.web.attacks import NOT_LIVE, FitCache
+from hushmeter.web import uploads  # noqa: F401
+from hushmeter.web.attacks import NOT_LIVE, attack_view
 from hushmeter.web.schemas import AttackRequest, to_model
-from hushmeter.web.server import Settings
-from hushmeter.web.sessions import Session, inspect_example
+from hushmeter.web.server import Session, Settings, inspect_example
+from hushmeter.web.views import make_view
 
 
 def load_kernels() -> None:
@@ -24,8 +24,8 @@ def load_kernels() -> None:
         if name not in NOT_LIVE:
             choices = {"trace": "warm", "home": to_model(home), "epsilon": 1.0, "attacker": name}
             request = AttackRequest.model_validate(choices)
-            views.attack_view(request, session, FitCache(), Settings())
-    views.make_view(request, session, Settings())
+            attack_view(request, session, Settings())
+    make_view(request, session, Settings())
 
 
 load_kernels()

@@ -5,12 +5,12 @@ FastAPI checks every request and writes the OpenAPI description from these model
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import fields
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from hushmeter.home import NUMBERS, OPTIONAL_NUMBERS, Appliance, Home, LearntFrom
+from hushmeter.home import NUMBERS, Appliance, Home, LearntFrom
 from hushmeter.noise import MECHANISMS
 from hushmeter.noise.mechanism import MAX_EPSILON
 from hushmeter.privacy.units import PROTECT, SPANS
@@ -37,85 +37,68 @@ Odds = Annotated[float, Field(ge=0.01, le=0.999)]
 Zone = Annotated[str, Field(max_length=60)]
 TraceId = Annotated[str, Field(min_length=1, max_length=64)]
 
+Marks = tuple[Annotated[str, Field(max_length=20)], ...]
 Rows = list[tuple[int, float | None, float | None]]
 Runs = list[tuple[int, int]]
+
+
+OWN = [field.name for field in fields(Appliance)]
+"""Fields of an appliance."""
 
 
 class Strict(BaseModel):
     """A request. Unknown fields are refused, so that a misspelt field is not ignored."""
 
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
 
 class ApplianceModel(Strict):
-    """One appliance of a home."""
+    """One appliance of a home: the fields of `hushmeter.Appliance`, and what a release hides."""
 
     name: Name
-    watts: Watts | None = Field(
-        None, description="Mean power while the appliance is on [W]; the mean of levels if null"
-    )
-    levels: list[Watts] = Field(
-        default_factory=list, max_length=12, description="Powers that the appliance draws [W]"
-    )
-    run_s: Seconds | None = Field(None, description="Usual length of a run [s]")
+    power: Watts | None = Field(None, alias="watts")
+    """Mean power while the appliance is on [W]; the mean of levels if null."""
+    levels: tuple[Watts, ...] = Field((), max_length=12)
+    """Powers that the appliance draws [W]."""
+    run_s: Seconds | None = None
+    """Usual length of a run [s]."""
     runs_per_day: Annotated[float, Field(ge=1e-4, le=86_400)] | None = None
-    high: Watts | None = Field(None, description="Upper power while on [W], which is protected")
-    max_power: Watts | None = Field(None, description="Largest power ever measured [W]")
-    run_high_s: Seconds | None = Field(None, description="Upper length of a run [s]")
-    energy_wh: Annotated[float, Field(ge=1e-6, le=1e7)] | None = Field(
-        None, description="Largest energy of a run [Wh]"
-    )
-    use_s_per_day: Annotated[float, Field(ge=MIN_SECONDS, le=86_400)] | None = Field(
-        None, description="Largest time of use in a day [s]"
-    )
-    protected_w: Watts | None = Field(
-        None, description="Power that a release hides [W]; computed, and ignored in a request"
-    )
-    protected_run_s: Seconds | None = Field(
-        None, description="Length of a run that a release hides [s]; computed, ignored in a request"
-    )
-    source: Literal["typed", "catalogue", "learnt"] = Field(
-        "typed",
-        description="Where the numbers come from; learnt ones are rounded up to public steps. The "
-        "server decides it: in a request only the claim that numbers were learnt counts, and only "
-        "if the server does not hold the home",
-    )
-    typed: list[Annotated[str, Field(max_length=20)]] = Field(
-        default_factory=list,
-        max_length=len(NUMBERS),
-        description="Numbers with another source than `source`; computed, ignored in a request",
-    )
-
-
-class LearntFromModel(Strict):
-    """The readings from which the learnt numbers of a home come."""
-
-    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-    start: Annotated[str, Field(max_length=40)]
-    end: Annotated[str, Field(max_length=40)]
+    high: Watts | None = None
+    """Upper power while on [W], which is protected."""
+    max_power: Watts | None = None
+    """Largest power ever measured [W]."""
+    run_high_s: Seconds | None = None
+    """Upper length of a run [s]."""
+    energy_wh: Annotated[float, Field(ge=1e-6, le=1e7)] | None = None
+    """Largest energy of a run [Wh]."""
+    use_s_per_day: Annotated[float, Field(ge=MIN_SECONDS, le=86_400)] | None = None
+    """Largest time of use in a day [s]."""
+    source: Literal["typed", "catalogue", "learnt"] = "typed"
+    """Where the numbers come from; learnt ones are rounded up to public steps. The server decides
+    it: in a request only the claim that numbers were learnt counts, and only if the server does not
+    hold the home."""
+    typed: Marks = Field((), max_length=len(NUMBERS))
+    """Numbers with another source than `source`; computed, ignored in a request."""
+    protected_w: Watts | None = None
+    """Power that a release hides [W]; computed, and ignored in a request."""
+    protected_run_s: Seconds | None = None
+    """Length of a run that a release hides [s]; computed, ignored in a request."""
 
 
 class HomeModel(Strict):
     """What the attacker knows about a household."""
 
     name: str = Field("home", max_length=80)
-    tolerance: Watts = Field(
-        20.0, description="How far a step of the meter may be from an appliance's power [W]"
-    )
+    tolerance: Watts = 20.0
+    """How far a step of the meter may be from an appliance's power [W]."""
     base_load: Annotated[float, Field(ge=0, le=MAX_WATTS)] = 0.0
-    learnt_from: LearntFromModel | None = Field(
-        None, description="Counts in a request only if the server does not hold the home"
-    )
-    typed: list[Annotated[str, Field(max_length=20)]] = Field(
-        default_factory=list,
-        max_length=1,
-        description="“tolerance” if somebody entered it; computed, ignored in a request",
-    )
-    id: TraceId | None = Field(
-        None,
-        description="Identifier under which the server holds the home; send it back, so that "
-        "numbers that somebody entered are not taken for learnt ones",
-    )
+    learnt_from: LearntFrom | None = None
+    """Counts in a request only if the server does not hold the home."""
+    typed: Marks = Field((), max_length=1)
+    """“tolerance” if somebody entered it; computed, ignored in a request."""
+    id: TraceId | None = None
+    """Identifier under which the server holds the home; send it back, so that numbers that somebody
+    entered are not taken for learnt ones."""
     appliances: list[ApplianceModel] = Field(min_length=1, max_length=40)
 
 
@@ -144,7 +127,8 @@ class PromiseRequest(WithHome):
     appliance: Name | None = None
     watts: Watts | None = None
     clamp: tuple[Bound, Bound] | None = None
-    tz: Zone | None = Field(None, description="Time zone; that of the readings if null")
+    tz: Zone | None = None
+    """Time zone; that of the readings if null."""
 
     @property
     def adds_noise(self) -> bool:
@@ -162,10 +146,8 @@ class ReleaseRequest(PlanRequest):
     """A real release, with noise from the operating system and without a seed."""
 
     format: Literal["csv", "parquet"] = "csv"
-    accept_learnt: bool = Field(
-        False,
-        description="Accept numbers of the home that were learnt from the released readings",
-    )
+    accept_learnt: bool = False
+    """Accept numbers of the home that were learnt from the released readings."""
 
 
 class CalendarRequest(PlanRequest):
@@ -177,12 +159,10 @@ class CalendarRequest(PlanRequest):
 class ViewRequest(CalendarRequest):
     """A simulated release of a stretch of the readings."""
 
-    start: Annotated[int, Field(ge=0, le=2**31)] = Field(
-        0, description="Position of the first reading shown"
-    )
-    length: Annotated[int, Field(ge=1, le=2**31)] | None = Field(
-        None, description="Number of readings shown; as many as the server allows if null"
-    )
+    start: Annotated[int, Field(ge=0, le=2**31)] = 0
+    """Position of the first reading shown."""
+    length: Annotated[int, Field(ge=1, le=2**31)] | None = None
+    """Number of readings shown; as many as the server allows if null."""
 
 
 class AttackRequest(ViewRequest):
@@ -195,7 +175,8 @@ class MeterRequest(PromiseRequest):
     """A question about readings that the server holds, or about any readings of a length."""
 
     home: HomeModel
-    interval_s: Seconds = Field(6.0, description="Used if trace is null")
+    interval_s: Seconds = 6.0
+    """Used if trace is null."""
 
 
 class BoundsRequest(MeterRequest):
@@ -237,13 +218,20 @@ class HomeRequest(WithHome):
     home: HomeModel
 
 
-class ErrorAnswer(BaseModel):
+class Answer(BaseModel):
+    """An answer of the server."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class ErrorAnswer(Answer):
     """The answer to every request that is refused."""
 
-    error: str = Field(description="One sentence: what is wrong, where, and what to do")
+    error: str
+    """One sentence: what is wrong, where, and what to do."""
 
 
-class AttackerAbout(BaseModel):
+class AttackerAbout(Answer):
     """An attacker that can be chosen."""
 
     name: str
@@ -251,43 +239,49 @@ class AttackerAbout(BaseModel):
     default: bool
 
 
-class About(BaseModel):
+class About(Answer):
     """What can be chosen on this server."""
 
     version: str
     attackers: list[AttackerAbout]
     mechanisms: list[str]
-    units: list[tuple[str, str]] = Field(description="What is protected, and over how long")
-    examples: dict[str, str] = Field(description="Names and descriptions")
-    resolutions_s: list[float] = Field(description="Released intervals to choose from [s]")
-    catalogue: list[ApplianceModel] = Field(description="Typical appliances, with upper values")
-    limits: dict[str, float] = Field(description="The largest requests that are accepted")
+    units: list[tuple[str, str]]
+    """What is protected, and over how long."""
+    examples: dict[str, str]
+    """Names and descriptions."""
+    resolutions_s: list[float]
+    """Released intervals to choose from [s]."""
+    catalogue: list[ApplianceModel]
+    """Typical appliances, with upper values."""
+    limits: dict[str, float]
+    """The largest requests that are accepted."""
 
 
-class SessionModel(BaseModel):
+class SessionModel(Answer):
     """A trace that the server holds, and what was found in it."""
 
     id: str
     name: str
     format: str
     readings: int
-    kept: int = Field(description="Readings without repeated ones; a view counts these")
+    kept: int
+    """Readings without repeated ones; a view counts these."""
     interval_s: float
     start: str
     end: str
     unit: str
     gaps: int
     duplicates: int
-    regime: dict[str, str] = Field(description="What such readings reveal: name and sentence")
+    regime: dict[str, str]
+    """What such readings reveal: name and sentence."""
     sentences: list[str]
     has_truth: bool
-    zone: str | None = Field(
-        description="Time zone of the home, where the file or a person names it"
-    )
+    zone: str | None
+    """Time zone of the home, where the file or a person names it."""
     home: HomeModel | None
 
 
-class Strip(BaseModel):
+class Strip(Answer):
     """When one appliance was on, and when the attacker believes so [ms since 1970, UTC]."""
 
     appliance: str
@@ -296,7 +290,7 @@ class Strip(BaseModel):
     wrong: Runs
 
 
-class Visibility(BaseModel):
+class Visibility(Answer):
     """How much better the attacker is about one appliance than a guess without data."""
 
     appliance: str
@@ -305,12 +299,11 @@ class Visibility(BaseModel):
     visibility: float | None
     low: float | None
     high: float | None
-    odds: tuple[float, float] = Field(
-        description="Correct moments out of 100: of the attacker, and of a guess without data"
-    )
+    odds: tuple[float, float]
+    """Correct moments out of 100: of the attacker, and of a guess without data."""
 
 
-class Amount(BaseModel):
+class Amount(Answer):
     """A number as metered and as released, and its standard error where it is known."""
 
     true: float
@@ -318,47 +311,51 @@ class Amount(BaseModel):
     error: float | None = None
 
 
-class CostModel(BaseModel):
+class CostModel(Answer):
     """What the noise does to the readings shown."""
 
-    hourly: list[tuple[int, float, float]] = Field(
-        description="Start of the hour [ms since 1970, UTC], mean as metered and as released [W]"
-    )
+    hourly: list[tuple[int, float, float]]
+    """Start of the hour [ms since 1970, UTC], mean as metered and as released [W]."""
     kwh: Amount
-    peak: Amount = Field(description="The largest hourly mean [W]")
+    peak: Amount
+    """The largest hourly mean [W]."""
 
 
-class Verdict(BaseModel):
+class Verdict(Answer):
     """The standard error of a release beside the household's own use."""
 
     level: Literal["small", "visible", "large", "exceeds"]
-    error: float = Field(
-        description="Standard error of an hour or an hour of the typical day [W], of a day, a "
-        "month of 30 days or a register value [kWh]"
-    )
-    own: float = Field(description="Mean use in the same unit, over all readings")
-    sentences: list[str] = Field(description="The comparison, the verdict, and what would help")
+    error: float
+    """Standard error of an hour or an hour of the typical day [W], of a day, a month of 30 days or
+    a register value [kWh]."""
+    own: float
+    """Mean use in the same unit, over all readings."""
+    sentences: list[str]
+    """The comparison, the verdict, and what would help."""
 
 
-class PromiseModel(BaseModel):
+class PromiseModel(Answer):
     """A promise: its entries in a receipt, and the same in words."""
 
     receipt: dict[str, Any]
     sentences: list[str]
 
 
-class FindingModel(BaseModel):
+class FindingModel(Answer):
     """One statement about a home that its readings show."""
 
     kind: str
     sentence: str
     certainty: str
-    marks: Runs = Field(description="What supports it [ms since 1970, UTC]")
-    places: list[int] = Field(description="Position of the first reading of each mark")
-    appliances: list[str] = Field(description="Entries of the catalogue that it may concern")
+    marks: Runs
+    """What supports it [ms since 1970, UTC]."""
+    places: list[int]
+    """Position of the first reading of each mark."""
+    appliances: list[str]
+    """Entries of the catalogue that it may concern."""
 
 
-class FindingsModel(BaseModel):
+class FindingsModel(Answer):
     """What the readings of one meter show."""
 
     zone: str
@@ -367,31 +364,38 @@ class FindingsModel(BaseModel):
     withheld: list[str]
 
 
-class View(BaseModel):
+class View(Answer):
     """The readings and, with noise, the promise of a release, an example of it, and its cost."""
 
-    promise: PromiseModel | None = Field(description="Null for readings without noise")
+    promise: PromiseModel | None
+    """Null for readings without noise."""
     start: int
     length: int
-    interval_s: float = Field(description="Length of a released reading [s]")
-    reveals: str = Field(description="What readings of this length reveal")
+    interval_s: float
+    """Length of a released reading [s]."""
+    reveals: str
+    """What readings of this length reveal."""
     metered: Rows
     released: Rows | None
     cost: CostModel | None
     verdict: Verdict | None
-    parameters: list[dict[str, Any]] = Field(description="The numbers that calibrate the noise")
-    needs_consent: bool = Field(description="A number was learnt from these readings")
+    parameters: list[dict[str, Any]]
+    """The numbers that calibrate the noise."""
+    needs_consent: bool
+    """A number was learnt from these readings."""
     seconds: float
     seed: int
     simulation: Literal[True]
 
 
-class AttackModel(BaseModel):
+class AttackModel(Answer):
     """An attack on a simulated release; everything is null if nobody knows what was really on."""
 
     attacker: str
-    name: str | None = Field(None, description="The attacker that answered; 'no data' for a guess")
-    chosen: str | None = Field(None, description="Which attacker was the strongest, and why")
+    name: str | None = None
+    """The attacker that answered; 'no data' for a guess."""
+    chosen: str | None = None
+    """Which attacker was the strongest, and why."""
     trained_on: str | None = None
     strips: list[Strip] | None = None
     visibility: list[Visibility] | None = None
@@ -399,14 +403,15 @@ class AttackModel(BaseModel):
     sentences: list[str]
 
 
-class RestoredModel(BaseModel):
+class RestoredModel(Answer):
     """Released readings that a recipient restored from the release and its receipt alone."""
 
     rows: Rows
-    error_w: float | None = Field(description="Mean standard error that the restoring states [W]")
+    error_w: float | None
+    """Mean standard error that the restoring states [W]."""
 
 
-class Estimated(BaseModel):
+class Estimated(Answer):
     """One value of a calendar release with its standard error, beside the metered value."""
 
     label: str
@@ -415,16 +420,18 @@ class Estimated(BaseModel):
     metered: float
 
 
-class CalendarModel(BaseModel):
+class CalendarModel(Answer):
     """What a calendar release shows of a typical day and of the months."""
 
-    profile: list[Estimated] = Field(description="Mean power of every hour of the day [W]")
-    months: list[Estimated] = Field(description="Energy of every month [kWh]")
+    profile: list[Estimated]
+    """Mean power of every hour of the day [W]."""
+    months: list[Estimated]
+    """Energy of every month [kWh]."""
     days: int
     zone: str
 
 
-class BoundsModel(BaseModel):
+class BoundsModel(Answer):
     """Accuracy at one reading against ε; null where a curve does not hold."""
 
     unit: str
@@ -440,7 +447,7 @@ class BoundsModel(BaseModel):
     floor: float
 
 
-class AdviceModel(BaseModel):
+class AdviceModel(Answer):
     """The releases that meet a goal, cheapest first."""
 
     goal: dict[str, Any]
@@ -450,63 +457,40 @@ class AdviceModel(BaseModel):
     notes: list[str]
 
 
-class Download(BaseModel):
+class Download(Answer):
     """Protected readings with the public and the private part of their receipt."""
 
     file_name: str
     media_type: str
-    data: str = Field(description="The file, base64")
+    data: str
+    """The file, base64."""
     receipt_name: str
-    receipt: dict[str, Any] = Field(description="The public part, for the recipient")
+    receipt: dict[str, Any]
+    """The public part, for the recipient."""
     private_name: str
-    private: dict[str, Any] = Field(description="The private part, for the household only")
+    private: dict[str, Any]
+    """The private part, for the household only."""
     sentences: list[str]
 
 
 def to_home(model: HomeModel) -> Home:
     """Return the home that a request describes; raise `InputError` if it is not valid."""
-    appliances = [
-        Appliance(
-            a.name,
-            a.watts,  # type: ignore[arg-type]
-            tuple(a.levels),
-            **{field: getattr(a, field) for field in OPTIONAL_NUMBERS},
-            source=a.source,
-            typed=tuple(a.typed),
-        )
-        for a in model.appliances
-    ]
-    learnt = None if model.learnt_from is None else LearntFrom(**model.learnt_from.model_dump())
-    return Home(appliances, model.tolerance, model.base_load, model.name, learnt, model.typed)
-
-
-def to_origin(learnt: LearntFrom) -> LearntFromModel:
-    """Return the readings from which a home was learnt as JSON."""
-    return LearntFromModel.model_construct(**asdict(learnt))
+    appliances = [Appliance(**one.model_dump(include=set(OWN))) for one in model.appliances]
+    learnt, typed = model.learnt_from, model.typed
+    return Home(appliances, model.tolerance, model.base_load, model.name, learnt, typed)
 
 
 def to_model(home: Home, key: str | None = None) -> HomeModel:
     """Return a home as JSON, with its identifier; the limits of a request are not applied."""
+    own = [field.name for field in fields(Home) if field.name != "appliances"]
     appliances = [
         ApplianceModel.model_construct(
-            name=a.name,
-            watts=a.power,
-            levels=list(a.levels),
-            **{field: getattr(a, field) for field in OPTIONAL_NUMBERS},
-            protected_w=a.protected_power,
-            protected_run_s=a.protected_run_s,
-            source=a.source,
-            typed=list(a.typed),
+            **{name: getattr(one, name) for name in OWN if name != "power"},
+            watts=one.power,
+            protected_w=one.protected_power,
+            protected_run_s=one.protected_run_s,
         )
-        for a in home.appliances
+        for one in home.appliances
     ]
-    learnt = None if home.learnt_from is None else to_origin(home.learnt_from)
-    return HomeModel.model_construct(
-        name=home.name,
-        tolerance=home.tolerance,
-        base_load=home.base_load,
-        learnt_from=learnt,
-        typed=list(home.typed),
-        id=key,
-        appliances=appliances,
-    )
+    stated = {name: getattr(home, name) for name in own}
+    return HomeModel.model_construct(**stated, id=key, appliances=appliances)

@@ -13,15 +13,21 @@ in the same browser may reach them:
   site cannot set without permission.
 - A request that a page of another site started is refused.
 - No answer allows another origin to read it.
+
+The log holds no reading, no name of a file, no identifier of a trace and no address of a client. As
+JSON it has one object per request or fault, with counts and times.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import secrets
+import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -29,7 +35,6 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
-from hushmeter.web.connections import RateLimit
 from hushmeter.web.workers import WorkerFault, find_place
 
 if TYPE_CHECKING:
@@ -68,8 +73,10 @@ UPLOADS = ("/api/traces",)
 FORM_OVERHEAD = 1 << 16
 FAULT = "hushmeter failed with an unexpected error; the log of the server names the kind of error."
 
+UNKNOWN_ROUTE = "unknown"
+
 log = logging.getLogger("hushmeter.web")
-log.addFilter(RateLimit())
+access_log = logging.getLogger("hushmeter.web.access")
 
 
 class Refusal(Exception):  # noqa: N818
@@ -97,7 +104,8 @@ class Guard:
         except Refusal as refusal:
             await refuse(refusal.status, str(refusal))(scope, receive, marked)
             return
-        await self._answer(scope, _limited(receive, limit), marked)
+        received = _limited(receive, limit, self.settings.request_s)
+        await self._answer(scope, received, marked)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on. An unexpected error becomes a sentence without its message."""
@@ -203,13 +211,26 @@ def _check_change(headers: Headers, method: str) -> None:
         raise Refusal(415, f"the content type must be {' or '.join(BODY_TYPES)}.")
 
 
-def _limited(receive: Receive, limit: int) -> Receive:
-    """Return the body; raise an error if it is longer than its Content-Length allowed."""
-    left = limit
+def _limited(receive: Receive, limit: int, limit_s: float) -> Receive:
+    """Return the body; raise an error if it is too long [bytes] or takes too much time [s].
+
+    One clock runs for the whole body; single bytes do not start it again.
+    """
+    left, is_complete = limit, False
+    deadline = time.monotonic() + limit_s
 
     async def counted() -> Message:
-        nonlocal left
-        message = await receive()
+        nonlocal left, is_complete
+        if is_complete:
+            return await receive()
+        try:
+            async with asyncio.timeout(max(0.0, deadline - time.monotonic())):
+                message = await receive()
+        except TimeoutError:
+            raise HTTPException(
+                504, f"this takes too long: the request did not arrive within {limit_s:g} s."
+            ) from None
+        is_complete = not message.get("more_body", False)
         left -= len(message.get("body", b""))
         if left < 0:
             raise HTTPException(413, too_large(limit))
@@ -230,3 +251,89 @@ def _marking(send: Send, *, private: bool) -> Send:
         await send(message)
 
     return marked
+
+
+class JsonLines(logging.Formatter):
+    """A formatter that writes each record as one line of JSON.
+
+    The attribute `facts` of a record holds counts and times.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of a record."""
+        moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        line: dict[str, Any] = {
+            "time": moment.replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "command": "serve",
+        }
+        facts = getattr(record, "facts", None)
+        # A record without facts is the sentence of a fault, which names its kind and its place.
+        line |= {"event": "fault", "message": record.getMessage()} if facts is None else facts
+        return json.dumps(line, ensure_ascii=False, allow_nan=False)
+
+
+class AccessLog:
+    """Middleware that logs the route, the status, the sizes and the time of every request.
+
+    The route is logged as it is written in the API, such as /api/traces/{trace}, and never as the
+    client sent it.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, and log it when it is answered."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        began = time.monotonic()
+        status, received, sent = 0, 0, 0
+
+        async def counted() -> Message:
+            nonlocal received
+            message = await receive()
+            received += len(message.get("body", b""))
+            return message
+
+        async def noted(message: Message) -> None:
+            nonlocal status, sent
+            status = message.get("status", status)
+            sent += len(message.get("body", b""))
+            await send(message)
+
+        try:
+            await self.app(scope, counted, noted)
+        finally:
+            facts = {
+                "event": "request",
+                "method": scope["method"],
+                "route": getattr(scope.get("route"), "path", UNKNOWN_ROUTE),
+                # 499 is what other servers log for a client that left without an answer.
+                "status": status or 499,
+                "received_bytes": received,
+                "sent_bytes": sent,
+                "seconds": round(time.monotonic() - began, 4),
+            }
+            access_log.info("request", extra={"facts": facts})
+
+
+def log_as_json() -> None:
+    """Write the log of the server to standard error as JSON, one line per request or fault."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLines())
+    log.addHandler(handler)
+    log.propagate = False
+    access_log.setLevel(logging.INFO)
+
+
+def log_loop_errors(loop: asyncio.AbstractEventLoop) -> None:
+    """Log errors of the event loop, such as too many open files, in one line each."""
+
+    def handle(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        # The message of an error may contain a reading, so it is not logged.
+        log.error("fault: %s in the event loop", type(error).__name__)
+
+    loop.set_exception_handler(handle)

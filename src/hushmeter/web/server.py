@@ -1,4 +1,8 @@
-"""The state of one running app: its limits, its worker processes, and the data it holds."""
+"""The state of one running app: its limits, its worker processes, and the data it holds.
+
+The traces and homes that a server holds in memory are bounded in number, bytes and time, and their
+identifiers cannot be guessed.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +10,60 @@ import asyncio
 import ipaddress
 import os
 import secrets
-from collections.abc import Awaitable, Callable, Iterator
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from hushmeter import synth
+from hushmeter.errors import DataError, HushmeterError, UnknownNameError
 from hushmeter.home import Home
+from hushmeter.learn.inspection import Inspection
+from hushmeter.privacy.meters import metered
+from hushmeter.read.recording import Recording
 from hushmeter.web import schemas
-from hushmeter.web.origins import KnownHomes, refuse_learnt_watts, settle_origins
-from hushmeter.web.sessions import Session, Sessions, make_example
-from hushmeter.web.workers import BusyError, TooSlowError, WorkerPool
+from hushmeter.web.requests import refuse_learnt_watts, settle_origins
+from hushmeter.web.workers import BusyError, Held, WorkerPool
+
+if TYPE_CHECKING:
+    from hushmeter.releases.promise import Promise
+    from hushmeter.releases.request import Request
+    from hushmeter.trace import Trace
 
 MEGABYTE = 1 << 20
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 LONGEST_PAUSE_S = 60.0
 """Longest time between two searches for idle traces [s]."""
+EXAMPLES = {
+    "household": "Four weeks of a simulated household: one meter, one reading a minute",
+    "evening": "A home in the evening: eight appliances, from lamps to a car charger",
+    "redd-like": "A home like building 1 of REDD: eight appliances, some with several levels",
+}
+READINGS_PER_DAY = 14_400
+# Four hours from 17:00 UTC. With these seeds nearly all appliances switch in them.
+EXAMPLE_START, EXAMPLE_LENGTH = 10_200, 2_400
+HOUSEHOLD_SEED, HOUSEHOLD_DAYS = 2, 28
+SEEDS = {"evening": 308, "redd-like": 254}
+TRAINING_DAYS, TRAINING_SEED_STEP = 3, 1000
+MOST_MADE = 32
+"""Largest number of promises and fitted attackers that are kept for one trace."""
+TRAINED_ON = "three other days of the same home, sub-metered and without noise"
 
 Answer = TypeVar("Answer")
-Request = TypeVar("Request", bound=schemas.WithHome)
+Given = TypeVar("Given", bound=schemas.WithHome)
+Made = TypeVar("Made")
+Value = TypeVar("Value")
+
+
+class UnknownTraceError(HushmeterError):
+    """The server does not hold the requested trace."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this server does not hold the trace, or no longer holds it: load the file again."
+        )
 
 
 @dataclass(frozen=True)
@@ -52,12 +92,8 @@ class Settings:
     worker_bytes: int = 1024 * MEGABYTE
     uploads: int = 8  # Largest number of files that are uploaded at the same time
     waiting: int = 256  # Largest number of requests that compute or wait for a process
-    # Largest number of connections. The one whose client has owed a request for longest is closed
-    # first.
-    connections: int = 512
-    header_s: float = 10.0  # Time limit for the first line and the headers of a request. [s]
-    write_s: float = 30.0  # Time limit for a client that does not read its answer. [s]
-    request_s: float = 30.0  # Time limit of a request. [s]
+    connections: int = 512  # Largest number of connections; more of them get the answer 503
+    request_s: float = 30.0  # Time limit of a request and of receiving its body. [s]
     # Time limit of a release [s]. It is longer, because a receipt composes the ε of whole days
     release_s: float = 120.0
 
@@ -77,6 +113,148 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+@dataclass(frozen=True, eq=False)
+class Session(Held):
+    """One trace and what is known about it."""
+
+    name: str  # Name of the file or of the example
+    found: Inspection  # What the inspection of the file found
+    # The readings, with the true states where they are known. Times without a value of a circuit
+    # are not in it.
+    trace: Trace
+    home: Home | None = None  # The home that the file or the example describes
+    # Other readings of the same home with their truth, if the server has some
+    training: Trace | None = None
+    trained_on: str | None = None  # What `training` is, in words
+    zone: str | None = None  # Time zone of the home, where it is known
+    # The readings of the meter alone, where the file has circuits: only they may be released
+    metered: Trace | None = None
+    # Equal only for sessions with equal data, such as the same example
+    source: str = field(default_factory=lambda: secrets.token_hex(16))
+    # What was found for the readings before, such as promises and fitted attackers
+    made: OrderedDict[Hashable, Any] = field(default_factory=OrderedDict, repr=False)
+
+    def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        """Return what belongs to a key; it is made if it was not needed before."""
+        if key not in self.made:
+            self.made[key] = make()
+        self.made.move_to_end(key)
+        if len(self.made) > MOST_MADE:
+            self.made.popitem(last=False)
+        made: Made = self.made[key]
+        return made
+
+    def promise(self, request: Request, zone: str | None = None) -> Promise:
+        """Return the promise of a request for the readings; no reading has entered it."""
+        here = self.zone_or(zone)
+        return self.once((request, here), lambda: request.resolve(metered(self.trace, here)))
+
+    def zone_or(self, zone: str | None) -> str:
+        """Return a time zone that was asked for, or that of the home."""
+        return zone or self.zone or "UTC"
+
+    @property
+    def bytes(self) -> int:
+        """Memory of the trace. [bytes]"""
+        parts = [self.trace.readings, self.trace.states, self.trace.power, self.trace.steps]
+        if self.metered is not None:
+            parts += [self.metered.readings, self.metered.steps]
+        # The recording may hold its own copy of everything.
+        return 2 * sum(part.nbytes for part in parts if part is not None)
+
+
+class LeastRecent(Generic[Value]):
+    """Values by an identifier, bounded in number and time; the least recently used goes first."""
+
+    def __init__(
+        self, most: int, idle_s: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._most, self._idle_s, self._clock = most, idle_s, clock
+        self._held: OrderedDict[str, tuple[Value, float]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def put(self, key: str, value: Value) -> None:
+        """Hold a value as the most recently used one."""
+        self._held[key] = (value, self._clock())
+        self._held.move_to_end(key)
+        self.forget_idle()
+
+    def find(self, key: str | None) -> Value | None:
+        """Return a value and mark it as the most recently used; None if it is not held."""
+        self.forget_idle()
+        if key is None or key not in self._held:
+            return None
+        value, _ = self._held[key]
+        self.put(key, value)
+        return value
+
+    def forget_idle(self) -> None:
+        """Remove the values that nobody used for `idle_s` seconds, and those that are too many."""
+        oldest = self._clock() - self._idle_s
+        while self._held:
+            key, (_, used) = next(iter(self._held.items()))
+            if used >= oldest and self._fits():
+                return
+            self._remove(key)
+
+    def _fits(self) -> bool:
+        """Return True if there are not too many values."""
+        return len(self._held) <= self._most
+
+    def _remove(self, key: str) -> None:
+        del self._held[key]
+
+
+class Sessions(LeastRecent[Session]):
+    """The traces that a server holds, also bounded in bytes; `forgotten` gets the removed ones."""
+
+    def __init__(
+        self,
+        most: int,
+        most_bytes: int,
+        idle_s: float,
+        clock: Callable[[], float] = time.monotonic,
+        forgotten: Callable[[Session], None] = lambda _: None,
+    ) -> None:
+        super().__init__(most, idle_s, clock)
+        self._most_bytes, self._forgotten = most_bytes, forgotten
+
+    @property
+    def bytes(self) -> int:
+        """Memory of all traces together. [bytes]"""
+        return sum(session.bytes for session, _ in self._held.values())
+
+    def add(self, session: Session) -> str:
+        """Hold a trace; return its identifier of 192 random bits."""
+        if session.bytes > self._most_bytes:
+            raise DataError("this trace is larger than the server's memory for traces.")
+        key = secrets.token_urlsafe(24)
+        self.put(key, session)
+        return key
+
+    def get(self, key: str) -> Session:
+        """Return a trace by its identifier and mark it as the most recently used."""
+        session = self.find(key)
+        if session is None:
+            raise UnknownTraceError
+        return session
+
+    def remove(self, key: str) -> None:
+        """Remove a trace by its identifier; raise `UnknownTraceError` if there is none."""
+        if key not in self._held:
+            raise UnknownTraceError
+        self._remove(key)
+
+    def _fits(self) -> bool:
+        return super()._fits() and self.bytes <= self._most_bytes
+
+    def _remove(self, key: str) -> None:
+        session, _ = self._held.pop(key)
+        self._forgotten(session)
+
+
 class Server:
     """The memory of one app and its processes."""
 
@@ -85,7 +263,7 @@ class Server:
         self.sessions = Sessions(
             settings.sessions, settings.session_bytes, settings.idle_s, forgotten=self._forget
         )
-        self.homes = KnownHomes(settings.sessions, settings.idle_s)
+        self.homes = LeastRecent[Home](settings.sessions, settings.idle_s)
         self.workers = WorkerPool(settings.workers, settings.waiting, settings.worker_bytes)
         self._examples: dict[str, Session] = {}
         self._uploads = 0
@@ -95,13 +273,6 @@ class Server:
     ) -> Answer:
         """Return the result of a function, computed in a process within the time of a request."""
         return await self.workers.run(self.settings.request_s, function, *given, long=long)
-
-    async def receive(self, body: Awaitable[Answer]) -> Answer:
-        """Return what a client sends; raise `TooSlowError` after the time of a request."""
-        try:
-            return await asyncio.wait_for(body, self.settings.request_s)
-        except TimeoutError:
-            raise TooSlowError from None
 
     @contextmanager
     def uploading(self) -> Iterator[None]:
@@ -136,18 +307,18 @@ class Server:
 
     def hold_home(self, home: Home, key: str) -> schemas.HomeModel:
         """Hold a home, so that later its numbers are known again, and return it as JSON."""
-        self.homes.add(key, home)
+        self.homes.put(key, home)
         return schemas.to_model(home, key)
 
-    def settle(self, request: Request) -> tuple[Request, Session | None]:
+    def settle(self, request: Given) -> tuple[Given, Session | None]:
         """Return a request with the sources of the numbers of its home as the server knows them.
 
         The session of its trace comes with it.
         """
         model, trace = request.home, request.trace
         session = None if trace is None else self.sessions.get(trace)
-        edited = None if model is None else self.homes.get(model.id)
-        held = (None if session is None else session.home, self.homes.get(trace), edited)
+        edited = None if model is None else self.homes.find(model.id)
+        held = (None if session is None else session.home, self.homes.find(trace), edited)
         known = list({id(home): home for home in held if home is not None}.values())
         if isinstance(request, schemas.PromiseRequest):
             refuse_learnt_watts(request, known)
@@ -160,3 +331,47 @@ class Server:
         """Remove what attackers learnt from a removed trace; examples are nobody's data."""
         if session.training is None:
             self.workers.forget(session.source)
+
+
+def make_example(name: str) -> Session:
+    """Make an example: a household with one meter, or four hours of a home with its truth.
+
+    The home with its truth comes with other days to learn from.
+    """
+    if name not in EXAMPLES:
+        raise UnknownNameError("example", name, EXAMPLES)
+    if name == "household":
+        return _make_household()
+    home, seed = _from_catalogue(synth.ready_home(name)), SEEDS[name]
+    day = synth.trace(home, READINGS_PER_DAY, seed=seed)
+    trace = day[EXAMPLE_START : EXAMPLE_START + EXAMPLE_LENGTH]
+    other_days = synth.trace(home, TRAINING_DAYS * READINGS_PER_DAY, seed=seed + TRAINING_SEED_STEP)
+    return Session(
+        name=name,
+        found=inspect_example(trace),
+        trace=trace,
+        home=home,
+        training=other_days,
+        trained_on=TRAINED_ON,
+        zone="UTC",
+        source=f"example {name}",
+    )
+
+
+def _make_household() -> Session:
+    """Return four weeks of a household of which nothing but the meter is known."""
+    made = synth.household(HOUSEHOLD_DAYS, interval_s=60.0, seed=HOUSEHOLD_SEED)
+    found = inspect_example(made.trace)
+    return Session("household", found, made.trace, zone=made.zone, source="example household")
+
+
+def _from_catalogue(home: Home) -> Home:
+    """Return a ready home whose numbers are marked as typical ones that anybody can look up."""
+    members = [replace(appliance, source="catalogue") for appliance in home.appliances]
+    return Home(members, home.tolerance, home.base_load, home.name)
+
+
+def inspect_example(trace: Trace) -> Inspection:
+    """Return an inspection as if the example had been read from a file."""
+    recording = Recording.of_trace(trace, "synthetic example", clock_changes="times are UTC")
+    return Inspection(recording, None, ())

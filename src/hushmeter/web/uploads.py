@@ -19,7 +19,7 @@ from hushmeter.learn.homes import learn_home
 from hushmeter.learn.inspection import inspect_recording
 from hushmeter.read import ReadOptions, read_bytes, read_home_bytes
 from hushmeter.read.source import GZIP_MAGIC, ZIP_MAGIC
-from hushmeter.web.sessions import Session
+from hushmeter.web.server import Session
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -1,49 +1,49 @@
-"""What follows the slider: a simulated release, its cost, and an attack on it."""
+"""What the page shows: a simulated release, its cost, the findings, bounds and advice.
+
+Long series are reduced to what a screen can show.
+"""
 
 from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from hushmeter.advice.own_use import compare_promise, compare_with_use
+from hushmeter.advice.planner import FORMS, advise, public_facts
 from hushmeter.advice.sentences import explain
-from hushmeter.checks import FloatArray, IntArray
+from hushmeter.checks import BoolArray, FloatArray, IntArray, whole
 from hushmeter.errors import DataError, InputError
 from hushmeter.learn.inspection import find_regime
 from hushmeter.learn.statements import Finding, findings
-from hushmeter.privacy.meters import metered
+from hushmeter.noise.mechanism import MAX_EPSILON
+from hushmeter.privacy.meters import Metered, metered
 from hushmeter.releases.labels import VIEWS, cells_of
 from hushmeter.releases.receipt import THESE_READINGS, list_parameters
 from hushmeter.releases.restore import Restored, restore
+from hushmeter.theory.bounds import bound_curves, switch_limit
+from hushmeter.theory.universal import mean_limit
 from hushmeter.web import schemas
-from hushmeter.web.attacks import (
-    NOT_LIVE,
-    AttackResult,
-    FitCache,
-    Trained,
-    attack,
-    knows_truth,
-    train,
-    visibility_interval,
-)
-from hushmeter.web.charts import POINTS, curve_rows, milliseconds, on_stretches
-from hushmeter.web.releases import describe, find_promise, to_request
+from hushmeter.web.requests import describe, find_promise, to_request
 
 if TYPE_CHECKING:
     from hushmeter.home import Home
     from hushmeter.releases.promise import Promise
     from hushmeter.releases.release import Release, View
+    from hushmeter.releases.request import Request
+    from hushmeter.theory.bound import Bound
     from hushmeter.trace import Trace
-    from hushmeter.web.server import Settings
-    from hushmeter.web.sessions import Session
+    from hushmeter.web.server import Session, Settings
 
+POINTS = 1000
+"""Largest number of points of a curve."""
+COLUMNS = 2400
+"""Largest number of columns into which a strip of on and off is divided."""
 
-SCORES = ("alpha", "alpha_floor", "f1", "balanced_accuracy")
-"""Scores of the attack over all appliances."""
 MOST_MARKS = 2000
 """Largest number of marks of one finding in an answer."""
 CONCERNED = {
@@ -68,12 +68,18 @@ VERDICTS = {
     "visible": "The noise is clearly visible, but your own use stays readable.",
     "large": "The noise is more than half of your own use: single values say little.",
 }
+LEAST_EPSILON = 1e-3
+# Other noise than Laplace must be calibrated and summed for each ε separately, which takes time.
+FEW_POINTS = 25
+
+Row = tuple[int, float | None, float | None]
+Facts = tuple[Metered, tuple[str, ...], tuple[str, ...]]
 
 
 def make_view(given: schemas.ViewRequest, session: Session, settings: Settings) -> schemas.View:
     """Release one stretch of a trace with a seed, and state the promise and its cost."""
     began = time.perf_counter()
-    shown = _show(given, session, settings)
+    shown = show(given, session, settings)
     promise, done = shown.promise, shown.done
     numbers = [] if promise is None else list_parameters(promise.unit, promise.home, session.trace)
     return schemas.View(
@@ -111,42 +117,8 @@ class Shown:
         """The released readings, or the metered ones if no noise is added."""
         return self.trace if self.done is None else self.done.trace
 
-    def attack(
-        self, given: schemas.AttackRequest, session: Session, fits: FitCache
-    ) -> AttackResult | None:
-        """Attack the released readings; None if nobody knows what was really on."""
-        if self.home is None or not knows_truth(self.home, self.trace):
-            return None
-        trained = self._train(given.attacker, self.home, session, fits)
-        noise = None if self.promise is None else self.promise.noise
-        return attack(trained, self.home, self.seen, self.released, noise, given.seed)
 
-    def strips(self, found: AttackResult) -> list[schemas.Strip]:
-        """Return one strip of on and off for each appliance whose truth is known."""
-        assert self.home is not None
-        return [
-            schemas.Strip(
-                appliance=self.home.names[i],
-                truth=on_stretches(truth, self.seen),
-                guess=on_stretches(guess, self.seen),
-                wrong=on_stretches(guess != truth, self.seen),
-            )
-            for i, guess, truth in zip(
-                found.known, found.states[:, found.known].T, found.truth.T, strict=True
-            )
-        ]
-
-    def _train(self, name: str, home: Home, session: Session, fits: FitCache) -> Trained:
-        """Return the attacker, fitted now or before, on readings of the released interval."""
-        if name in NOT_LIVE:
-            raise InputError(f"the page does not offer the {name} attacker: {NOT_LIVE[name]}.")
-        first, stop, length = self.first, self.first + len(self.trace), self.seen.interval_s
-        every = None if length == self.trace.interval_s else length
-        key = (session.source, home, name, first, stop, every)
-        return fits.get(key, lambda: train(name, home, session, first, stop, every))
-
-
-def _show(given: schemas.ViewRequest, session: Session, settings: Settings) -> Shown:
+def show(given: schemas.ViewRequest, session: Session, settings: Settings) -> Shown:
     """Cut the stretch that a request names out of a trace and release it with its seed."""
     home = None if given.home is None else schemas.to_home(given.home)
     first, stop = _stretch(given, len(session.trace), settings)
@@ -162,31 +134,11 @@ def _show(given: schemas.ViewRequest, session: Session, settings: Settings) -> S
     return Shown(home, first, trace, seen, promise, done)
 
 
-def attack_view(
-    given: schemas.AttackRequest, session: Session, fits: FitCache, settings: Settings
-) -> schemas.AttackModel:
-    """Attack the release that a view shows; without strips and scores if nobody knows the truth."""
-    shown = _show(given, session, settings)
-    found = shown.attack(given, session, fits)
-    if found is None:
-        return schemas.AttackModel.model_validate({"attacker": given.attacker, "sentences": []})
-    return schemas.AttackModel(
-        attacker=given.attacker,
-        name=found.name,
-        chosen=found.chosen,
-        trained_on=found.trained_on,
-        strips=shown.strips(found),
-        visibility=_visibility(found),
-        score={name: finite(getattr(found.score, name)) for name in SCORES},
-        sentences=list(explain(found.score)),
-    )
-
-
 def restore_view(
     given: schemas.ViewRequest, session: Session, settings: Settings
 ) -> schemas.RestoredModel:
     """Restore the release that a view shows, as a recipient could."""
-    done = _show(given, session, settings).done
+    done = show(given, session, settings).done
     if done is None:
         raise InputError("without noise there is nothing to restore: choose epsilon.")
     better = restore(done)
@@ -285,6 +237,147 @@ def _cost(seen: Trace, done: Release) -> schemas.CostModel:
     )
 
 
+def find_bounds(given: schemas.BoundsRequest, session: Session | None) -> schemas.BoundsModel:
+    """Compute how often an attacker names the switched appliances from one reading, against ε.
+
+    The paper's bounds and the exact accuracy hold for Laplace noise with λ = Δ1/ε. For other
+    noise only the limit of any attacker is known.
+    """
+    home, facts = schemas.to_home(given.home), _facts(given, session)[0]
+    request = to_request(given.model_copy(update={"epsilon": MAX_EPSILON}))
+    unit, laplace = request.unit(facts), request.resolve(facts).noise.paper_bounds
+    points = given.points if laplace else min(given.points, FEW_POINTS)
+    epsilon = np.geomspace(LEAST_EPSILON, MAX_EPSILON, points)
+    curves = bound_curves(home, epsilon, sensitivity=unit.l1, max_switches=given.max_switches)
+    lower, upper = curves.corrected.lower, curves.corrected.upper
+    scale, limit = curves.scale, curves.limit
+    if not laplace:
+        scale, optimum = _other_noise(request, facts, home, epsilon)
+        limit = switch_limit(optimum, 1 - curves.floor)
+    return schemas.BoundsModel(
+        unit=unit.sentence,
+        epsilon=epsilon.tolist(),
+        ln_inverse=(-np.log(epsilon)).tolist(),
+        scale_w=_numbers(scale),
+        exact=_numbers(curves.exact) if laplace else None,
+        lower=_numbers(np.asarray(lower)) if laplace else None,
+        upper=_numbers(np.asarray(upper)) if laplace else None,
+        lower_vacuous=_vacuous(lower) if laplace else None,
+        upper_vacuous=_vacuous(upper) if laplace else None,
+        universal=_numbers(limit),
+        floor=curves.floor,
+    )
+
+
+def find_advice(given: schemas.AdviseRequest, session: Session | None) -> schemas.AdviceModel:
+    """Find the releases that meet a wish, cheapest first."""
+    facts, forms, notes = _facts(given, session)
+    advice = advise(
+        to_request(given),
+        facts,
+        forms=forms,
+        max_hourly_error=given.max_hourly_error,
+        price_per_kwh=given.price_per_kwh,
+    )
+    return schemas.AdviceModel(
+        goal=asdict(advice.goal),
+        feasible=advice.feasible,
+        options=[asdict(option) for option in advice.options],
+        sentences=list(explain(advice)),
+        notes=list(notes),
+    )
+
+
+def _facts(given: schemas.MeterRequest, session: Session | None) -> Facts:
+    """Return what is public about the readings, the forms that fit them, and notes about both."""
+    if session is None:
+        return Metered(given.interval_s, zone=given.tz or "UTC"), FORMS, ()
+    return public_facts(session.trace, session.zone_or(given.tz))
+
+
+def _other_noise(
+    request: Request, facts: Metered, home: Home, epsilon: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the scale [W] and the best accuracy of any attacker, averaged over the appliances.
+
+    On and off are equally likely.
+    """
+    scale, optimum = np.full((2, epsilon.size), np.nan)
+    for i, value in enumerate(epsilon.tolist()):
+        # There is no value where the noise is too wide for any grid.
+        with suppress(InputError):
+            noise = request.with_changes(epsilon=value).resolve(facts).noise
+            scale[i], optimum[i] = noise.scale, mean_limit(home, noise)
+    return scale, optimum
+
+
+def _vacuous(bound: Bound) -> list[bool]:
+    """Return True where a bound is vacuous."""
+    return [bool(value) for value in np.asarray(bound.vacuous).tolist()]
+
+
+def _numbers(values: FloatArray) -> list[float | None]:
+    """Return an array as JSON numbers; None where a value is not finite."""
+    return [finite(value) for value in np.asarray(values, np.float64).tolist()]
+
+
+def milliseconds(trace: Trace) -> IntArray:
+    """Return the start of every reading since 1970, UTC [ms]."""
+    times: IntArray = trace.times.astype("datetime64[ms]").astype(np.int64)
+    return times
+
+
+def curve_rows(trace: Trace, points: int = POINTS) -> list[Row]:
+    """Reduce a trace to rows of time, least and greatest power, so that spikes stay visible.
+
+    Time is divided into equal stretches. Each stretch that holds readings gives a row, at the
+    time of its first reading. A short trace keeps all its readings. Where readings are missing,
+    an extra row without values marks the gap. Times are since 1970, UTC [ms], powers in watts.
+    """
+    points = whole("points", points)
+    times = milliseconds(trace)
+    first = _first_of_stretch(times, len(trace), points)
+    low = np.minimum.reduceat(trace.readings, first).round(1)
+    high = np.maximum.reduceat(trace.readings, first).round(1)
+    rows: list[Row] = list(zip(times[first].tolist(), low.tolist(), high.tolist(), strict=True))
+    # A gap is drawn only if it is wider than the stretches around it.
+    before = times[first[1:] - 1]
+    widest = max(1500 * trace.interval_s, 1.5 * (int(times[-1]) - int(times[0])) / points)
+    for i in np.flatnonzero(times[first[1:]] - before > widest)[::-1].tolist():
+        rows.insert(i + 1, (int(before[i] + 1000 * trace.interval_s), None, None))
+    return rows
+
+
+def on_stretches(on: BoolArray, trace: Trace, columns: int = COLUMNS) -> list[tuple[int, int]]:
+    """Return the stretches of time during which something is on; gaps end a stretch.
+
+    If there are more than `columns` readings, equal numbers of them are combined into one column.
+    A column counts as on if at least half of its readings are on. Times are since 1970, UTC [ms].
+    """
+    times, length = milliseconds(trace), round(1000 * trace.interval_s)
+    size = -(-on.size // whole("columns", columns))
+    first = np.arange(0, on.size, size)
+    held = np.add.reduceat(on.astype(np.int64), first)
+    count = np.diff(first, append=on.size)
+    drawn: BoolArray = 2 * held >= count
+    ends = times[np.minimum(first + size, on.size) - 1] + length
+    broken = np.add.reduceat(trace.run_starts.astype(np.int64), first) > 0
+    begins = drawn & (broken | ~np.append(False, drawn[:-1]))
+    stops = drawn & np.append(broken[1:] | ~drawn[1:], True)
+    pairs = zip(times[first][begins].tolist(), ends[stops].tolist(), strict=True)
+    return [(int(a), int(b)) for a, b in pairs]
+
+
+def _first_of_stretch(times: IntArray, count: int, points: int) -> IntArray:
+    """Return the position of the first reading of every stretch."""
+    if count <= points:
+        return np.arange(count)
+    span = int(times[-1]) - int(times[0]) + 1
+    stretch = (times - times[0]) * points // span
+    found: IntArray = np.flatnonzero(np.diff(stretch, prepend=-1))
+    return found
+
+
 def finite(value: float) -> float | None:
     """Return the number, or None for NaN and infinity, which JSON does not have."""
     return value if math.isfinite(value) else None
@@ -301,25 +394,6 @@ def _stretch(request: schemas.ViewRequest, count: int, settings: Settings) -> tu
     if wanted > settings.view_readings:
         raise InputError(f"length must be at most {settings.view_readings} readings.")
     return request.start, request.start + min(wanted, rest)
-
-
-def _visibility(found: AttackResult) -> list[schemas.Visibility]:
-    """Return the visibility of every appliance whose truth is known."""
-    rows = []
-    for column, (i, one) in enumerate(zip(found.known, found.score.per_appliance, strict=True)):
-        low, high = visibility_interval(found.states[:, i], found.truth[:, column])
-        rows.append(
-            schemas.Visibility(
-                appliance=one.name,
-                accuracy=one.alpha,
-                floor=one.floor,
-                visibility=finite(one.visibility),
-                low=finite(low),
-                high=finite(high),
-                odds=(round(100 * one.alpha, 1), round(100 * one.floor, 1)),
-            )
-        )
-    return rows
 
 
 def _rounded(values: FloatArray) -> list[float]:

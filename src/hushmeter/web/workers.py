@@ -1,39 +1,48 @@
 """Processes that compute the answers of a server. Each one can be ended at any time.
 
 A computation in a thread of Python cannot be stopped from outside. A slow attacker or a file that
-is slow to read would keep its thread for minutes. Here each computation runs in a process, which
-is ended when its time is over or when it takes too much memory; another process replaces it.
+is slow to read would keep its thread for minutes. Here each computation runs in a process of
+Pebble, which is ended when its time is over or when it takes too much memory; another process
+replaces it. The processes are forked from one that only loads code (`preload`). This module imports
+nothing heavy, so that loading can begin before the server itself is imported.
 
-Every process is confined before it gets anything to compute; see `confinement`.
+*What such a process may reach.* Readers refuse files that lead to other files. If a reader has a
+fault, the operating system must hold: Linux offers Landlock (since 5.13), by which a process gives
+up its rights for good, without being administrator. A worker keeps the right to read the code of
+Python and of its packages, and the zones of time; it can open no other file, write none, and start
+no program. Since Linux 6.7 it can neither connect to an address nor wait at one (TCP), and since
+6.12 it cannot send signals to other processes. Landlock does not hide the names and sizes of files,
+and does not stop UDP.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
 import signal
+import site
+import sys
+import sysconfig
 import threading
-import time
+import zoneinfo
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import nullcontext
 from dataclasses import dataclass
-from enum import Enum
-from multiprocessing import connection, parent_process
+from functools import cache
+from importlib import import_module
+from multiprocessing import connection, forkserver, get_context, parent_process
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from pebble import ProcessExpired, ProcessPool
+
 from hushmeter.errors import HushmeterError, TooLargeError
-from hushmeter.web.attacks import FitCache
-from hushmeter.web.compiled_code import stop_saving
-from hushmeter.web.confinement import confine
-from hushmeter.web.processes import process_context
-from hushmeter.web.sessions import Session
 
 if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
-    from multiprocessing.process import BaseProcess
+    from multiprocessing.context import ForkServerContext, SpawnContext
 
 MOST_HELD = 16
 """Largest number of traces that a process keeps for later requests."""
@@ -45,6 +54,20 @@ NO_MEMORY = (
     "this needs more memory than the server gives to one request: send a smaller file, or choose "
     "fewer readings or another attacker."
 )
+PRELOADED = "hushmeter.web.preload"
+
+PACKAGE = Path(__file__).resolve().parents[1]
+CREATE, ADD, RESTRICT = 444, 445, 446
+"""Numbers of the calls of Landlock, which are the same on every processor but Alpha."""
+ASK_VERSION, PATH_BENEATH, NO_NEW_PRIVILEGES = 1, 1, 38
+READ_FILE, READ_FOLDER = 1 << 2, 1 << 3
+FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 5: 16}
+"""Number of rights on files by the version of Landlock that introduced the last of them."""
+NETWORK_FROM, SIGNALS_FROM = 4, 6
+BIND_AND_CONNECT = 0b11
+SOCKETS_AND_SIGNALS = 0b11
+LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache")
+DEVICES = ("/dev/null", "/dev/urandom")
 
 Answer = TypeVar("Answer")
 
@@ -65,15 +88,20 @@ class WorkerFault(Exception):  # noqa: N818
         self.kind, self.place = kind, place
 
 
-class Kept(Enum):
-    """What each process keeps, to be passed to a function in its place."""
+class Held:
+    """Data that is sent to a process once and kept there; equal data have the same source."""
 
-    FITS = "the fitted attackers of the process"
+    source: str
+
+    @property
+    def bytes(self) -> int:
+        """Memory of the data [bytes]."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class Reference:
-    """A session that the process already holds."""
+    """Data that the process already holds."""
 
     source: str
 
@@ -81,26 +109,23 @@ class Reference:
 class WorkerPool:
     """Processes that compute answers, with a bounded queue, a time limit and a memory limit.
 
-    A `Session` among the arguments of a function is sent to a process once and kept there until
-    the session is removed from the server. `Kept.FITS` becomes the `FitCache` of the process.
+    Data of the type `Held` among the arguments of a function is sent to a process once and kept
+    there until it is forgotten. The processes may read the files and folders in `readable`.
     """
 
     def __init__(
         self, workers: int, waiting: int, most_bytes: int, readable: tuple[Path, ...] = ()
     ) -> None:
-        self._threads = ThreadPoolExecutor(workers, thread_name_prefix="hushmeter")
         self._all = [Worker(most_bytes, readable) for _ in range(workers)]
         self._idle = list(self._all)
-        self._lock = threading.Lock()
+        self._free = asyncio.Semaphore(workers)
         # Long computations never take all processes, so that short ones are always served.
         self._long = asyncio.Semaphore(max(1, workers - 1))
-        self._waiting = waiting
-        self._held = 0
+        self._most_waiting, self._waiting = waiting, 0
 
     async def start(self) -> None:
         """Start all processes, so that the first requests need not wait for them."""
-        tasks = [self._threads.submit(self._start, worker) for worker in self._all]
-        await asyncio.gather(*map(asyncio.wrap_future, tasks))
+        await asyncio.gather(*(worker.start() for worker in self._all))
 
     async def run(
         self, limit_s: float, function: Callable[..., Answer], *given: Any, long: bool = False
@@ -110,187 +135,139 @@ class WorkerPool:
         One process is kept free of `long` computations. The process is ended if the time passes
         (`TooSlowError`) or it takes too much memory (`TooLargeError`).
         """
-        if self._held >= self._waiting:
+        if self._waiting >= self._most_waiting:
             raise BusyError
-        deadline = time.monotonic() + limit_s
-        self._held += 1
+        self._waiting += 1
         try:
-            async with asyncio.timeout(limit_s):
-                if not long:
-                    return await self._submit(deadline, function, given)
-                async with self._long:
-                    return await self._submit(deadline, function, given)
+            async with asyncio.timeout(limit_s), self._long if long else nullcontext(), self._free:
+                worker = self._take(given)
+                try:
+                    return cast("Answer", await worker.call(function, given))
+                finally:
+                    self._idle.append(worker)
         except TimeoutError:
             raise TooSlowError from None
         finally:
-            self._held -= 1
-
-    async def _submit(
-        self, deadline: float, function: Callable[..., Answer], given: Sequence[Any]
-    ) -> Answer:
-        """Wait for a thread and a process, and for the answer."""
-        task: Future[Answer] = self._threads.submit(self.compute, deadline, function, given)
-        return await asyncio.wrap_future(task)
-
-    def compute(
-        self, deadline: float, function: Callable[..., Answer], given: Sequence[Any]
-    ) -> Answer:
-        """Compute a function in a process until a value of `time.monotonic` [s]; see `run`."""
-        sessions = [part for part in given if isinstance(part, Session)]
-        worker = self._take([session.source for session in sessions])
-        try:
-            for session in sessions:
-                worker.keep(session)
-            return cast("Answer", worker.call(deadline, function, [_refer(one) for one in given]))
-        finally:
-            with self._lock:
-                worker.flush()
-                self._idle.append(worker)
+            self._waiting -= 1
 
     def forget(self, source: str) -> None:
-        """Remove a trace from all processes, with what attackers learnt from it."""
-        with self._lock:
-            for worker in self._all:
-                worker.forget(source)
-            for worker in self._idle:
-                worker.flush()
+        """Remove data from all processes."""
+        for worker in self._all:
+            worker.forget(source)
 
     def close(self) -> None:
         """End all processes; drop the computations that wait."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
         for worker in self._all:
-            worker.close()
+            worker.stop()
+        for worker in self._all:
+            worker.join()
 
-    def _take(self, sources: Sequence[str]) -> Worker:
-        """Return an idle process, preferably one that holds the traces. There is one per thread."""
-        with self._lock:
-            best = max(self._idle, key=lambda worker: worker.knows(sources))
-            self._idle.remove(best)
-            return best
-
-    def _start(self, worker: Worker) -> None:
-        """Start one process unless it already computes."""
-        with self._lock:
-            if worker not in self._idle:
-                return
-            self._idle.remove(worker)
-        try:
-            worker.start()
-        finally:
-            with self._lock:
-                self._idle.append(worker)
+    def _take(self, given: Sequence[Any]) -> Worker:
+        """Return an idle process, preferably one that holds the data."""
+        best = max(self._idle, key=lambda worker: worker.suits(given))
+        self._idle.remove(best)
+        return best
 
 
 class Worker:
-    """One process, used by one thread at a time. It is started again after it was ended."""
+    """One process, used by one request at a time. It is started again after it was ended."""
 
     def __init__(self, most_bytes: int, readable: tuple[Path, ...] = ()) -> None:
-        self._most_bytes, self._readable = most_bytes, readable
-        self._process: BaseProcess | None = None
-        self._pipe: Connection | None = None
+        self._most_bytes, self.readable = most_bytes, readable
+        self._pool: ProcessPool | None = None
+        self._pid: int | None = None
         self._held: OrderedDict[str, int] = OrderedDict()
-        self._to_forget: list[str] = []
         self._closed = False
 
-    def start(self) -> Connection:
-        """Start the process if it does not run; return the pipe to it."""
-        if self._pipe is None or self._process is None or not self._process.is_alive():
-            self.end()
-            if self._closed:
-                raise BusyError
-            context = process_context()
-            self._pipe, theirs = context.Pipe()
-            given = (theirs, self._readable)
-            self._process = context.Process(target=serve_calls, args=given, daemon=True)
-            self._process.start()
-            theirs.close()
-        return self._pipe
+    async def start(self) -> None:
+        """Start the process if it does not run."""
+        if self._pid is None:
+            self._pid = await self._result(os.getpid)
 
-    def knows(self, sources: Sequence[str]) -> tuple[int, bool]:
-        """Return how well the process suits a request: the traces it holds, and that it runs."""
-        return sum(source in self._held for source in sources), self._process is not None
+    def suits(self, given: Sequence[Any]) -> tuple[int, bool]:
+        """Return how many of some arguments the process holds, and whether it runs."""
+        held = sum(isinstance(part, Held) and part.source in self._held for part in given)
+        return held, self._pid is not None
 
-    def keep(self, session: Session) -> None:
-        """Send a trace to the process unless it holds it."""
-        pipe = self.start()
-        if session.source in self._held:
-            self._held.move_to_end(session.source)
-            return
-        self._make_room(session)
-        pipe.send(session)
-
-    def call(self, deadline: float, function: Callable[..., Any], given: Sequence[Any]) -> Any:
-        """Return the result of a function, or end the process at its limits; see `run`."""
-        pipe = self.start()
-        pipe.send((function, tuple(given)))
-        self._watch(pipe, deadline)
-        try:
-            answer = pipe.recv()
-        except EOFError:
-            self.end()
-            raise WorkerFault("the process ended", "a worker") from None
+    async def call(self, function: Callable[..., Any], given: Sequence[Any]) -> Any:
+        """Return the result of a function; end the process if nobody waits for it any more."""
+        await self.start()
+        data = [part for part in given if isinstance(part, Held)]
+        new = [part for part in data if part.source not in self._held]
+        old = [source for part in data for source in self._keep(part)]
+        references = [Reference(part.source) if isinstance(part, Held) else part for part in given]
+        answer = await self._result(compute, function, references, new, old)
         if isinstance(answer, Failure):
             raise answer.error()
-        if isinstance(answer, Session):
+        if isinstance(answer, Held):
             # The process that read a file keeps it for the next request.
-            self._make_room(answer)
+            for source in self._keep(answer):
+                self._drop(source)
         return answer
 
     def forget(self, source: str) -> None:
-        """Note that a trace must leave the process; `flush` tells the process."""
-        self._to_forget.append(source)
+        """Remove data from the process, after the computation that it is busy with."""
+        if self._held.pop(source, None) is not None:
+            self._drop(source)
 
-    def flush(self) -> None:
-        """Tell the idle process which traces to forget."""
-        sources, self._to_forget = self._to_forget, []
-        if self._pipe is None:
-            return
-        for source in sources:
-            self._held.pop(source, None)
-            with suppress(OSError):
-                self._pipe.send(source)
-
-    def close(self) -> None:
+    def stop(self) -> None:
         """End the process for good."""
         self._closed = True
-        self.end()
+        if self._pool is not None:
+            self._pool.stop()  # type: ignore[no-untyped-call]
 
-    def end(self) -> None:
-        """End the process. What it holds is lost."""
-        if self._process is not None:
-            self._process.kill()
-        if self._pipe is not None:
-            with suppress(OSError):
-                self._pipe.close()
-        self._process, self._pipe = None, None
+    def join(self) -> None:
+        """Wait until the process has ended."""
+        if self._pool is not None:
+            self._pool.join()
+
+    def _running(self) -> ProcessPool:
+        """Return the pool of the one process; Pebble gives one up whose idle process was killed."""
+        if self._closed:
+            raise BusyError
+        if self._pool is None or not self._pool.active:
+            self._pool = ProcessPool(
+                1, initializer=begin, initargs=(self.readable,), context=process_context()
+            )
+        return self._pool
+
+    async def _result(self, function: Callable[..., Any], *given: Any) -> Any:
+        """Return the result of a function; end the process at its memory limit."""
+        answer = asyncio.wrap_future(self._running().schedule(function, given))
+        try:
+            while not (await asyncio.wait([answer], timeout=WATCH_S))[0]:
+                if _memory(self._pid) > self._most_bytes:
+                    raise TooLargeError(NO_MEMORY)
+            return answer.result()
+        except (ProcessExpired, BrokenProcessPool):
+            self._lose()
+            raise WorkerFault("the process ended", "a worker") from None
+        finally:
+            if not answer.done():
+                # Pebble ends the process of a computation that is cancelled.
+                answer.cancel()
+                self._lose()
+
+    def _lose(self) -> None:
+        """Note that the process and what it holds are lost."""
+        self._pid = None
         self._held.clear()
 
-    def _make_room(self, session: Session) -> None:
-        """Forget the traces that were not used for longest, and count the new one as held."""
-        while self._held and (
-            len(self._held) >= MOST_HELD
-            or sum(self._held.values()) + session.bytes > MOST_HELD_BYTES
+    def _keep(self, data: Held) -> list[str]:
+        """Count data as held; return the sources of what was not used for longest, to forget."""
+        self._held[data.source] = data.bytes
+        self._held.move_to_end(data.source)
+        old = []
+        while len(self._held) > MOST_HELD or (
+            len(self._held) > 1 and sum(self._held.values()) > MOST_HELD_BYTES
         ):
-            oldest, _ = self._held.popitem(last=False)
-            assert self._pipe is not None
-            self._pipe.send(oldest)
-        self._held[session.source] = session.bytes
+            old.append(self._held.popitem(last=False)[0])
+        return old
 
-    def _watch(self, pipe: Connection, deadline: float) -> None:
-        """Wait for an answer; end the process when its time is over or its memory too large."""
-        while True:
-            left = deadline - time.monotonic()
-            try:
-                if pipe.poll(max(0.0, min(left, WATCH_S))):
-                    return
-            except OSError:
-                raise BusyError from None
-            if left <= 0:
-                self.end()
-                raise TooSlowError
-            if self._process is not None and _memory(self._process.pid) > self._most_bytes:
-                self.end()
-                raise TooLargeError(NO_MEMORY)
+    def _drop(self, source: str) -> None:
+        """Let the process forget data; it computes in the order of the calls."""
+        if self._pool is not None and self._pool.active:
+            self._pool.schedule(drop, (source,))
 
 
 @dataclass(frozen=True)
@@ -330,50 +307,77 @@ def find_place(error: BaseException) -> str:
     return f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
 
 
-def serve_calls(pipe: Connection, readable: tuple[Path, ...]) -> None:
-    """Compute functions in this process until the server ends."""
+# What this process holds, if it is a worker; a call of Pebble has no other place for it.
+_HELD: dict[str, Held] = {}
+
+
+def begin(readable: tuple[Path, ...]) -> None:
+    """Prepare a new process, before it gets anything to compute."""
     confine({*readable, *stop_saving()})
-    # Ctrl+C at the terminal reaches the server, which ends its processes.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Pebble would wait for Python code to answer the signal, which compiled code delays.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with_the_server, daemon=True).start()
-    held: dict[str, Session] = {}
-    fits = FitCache()
-    while True:
-        try:
-            message = pipe.recv()
-        except (EOFError, OSError):
-            return
-        if isinstance(message, Session):
-            held[message.source] = message
-        elif isinstance(message, str):
-            held.pop(message, None)
-            fits.forget(message)
-        else:
-            pipe.send(_answer(message, held, fits))
 
 
-def _answer(message: Any, held: dict[str, Session], fits: FitCache) -> Any:
-    """Return the result of a function, or the error that it raised."""
-    function, given = message
+def compute(
+    function: Callable[..., Any], given: Sequence[Any], new: Sequence[Held], old: Sequence[str]
+) -> Any:
+    """Return the result of a function in this process, or the `Failure` that it raised."""
+    for source in old:
+        drop(source)
+    _HELD.update({data.source: data for data in new})
     try:
-        answer = function(*(_resolve(part, held, fits) for part in given))
-    except Exception as error:
+        answer = function(
+            *(_HELD[part.source] if isinstance(part, Reference) else part for part in given)
+        )
+    except BaseException as error:
         return Failure.of(error)
-    if isinstance(answer, Session):
-        held[answer.source] = answer
+    if isinstance(answer, Held):
+        _HELD[answer.source] = answer
     return answer
 
 
-def _refer(argument: Any) -> Any:
-    """Return an argument, or a reference to the session that the process holds."""
-    return Reference(argument.source) if isinstance(argument, Session) else argument
+def drop(source: str) -> None:
+    """Forget data in this process."""
+    _HELD.pop(source, None)
 
 
-def _resolve(argument: Any, held: dict[str, Session], fits: FitCache) -> Any:
-    """Return what an argument stands for in this process."""
-    if argument is Kept.FITS:
-        return fits
-    return held[argument.source] if isinstance(argument, Reference) else argument
+def process_context() -> ForkServerContext | SpawnContext:
+    """Return the context that starts processes; Windows cannot fork and loads the code anew.
+
+    The server has threads, so a fork of the server itself would not be safe.
+    """
+    if os.name == "nt":
+        return get_context("spawn")
+    context = get_context("forkserver")
+    context.set_forkserver_preload([PRELOADED])
+    return context
+
+
+def start_loading() -> None:
+    """Start the process that loads the code, and do not wait for it."""
+    if os.name != "nt":
+        process_context()
+        forkserver.ensure_running()
+
+
+def stop_saving() -> set[Path]:
+    """Make Numba write nothing in this process; return the folders from which it reads kernels.
+
+    A process that reads the files of strangers must not write what others will run.
+    """
+    # Numba has no types for what it does not export.
+    caching: Any = import_module("numba.core.caching")
+    config: Any = import_module("numba.core.config")
+
+    def ignore(*_: object) -> None:
+        """Do nothing."""
+
+    caching.Cache.save_overload = ignore
+    # It writes a file to find out whether a folder can be used.
+    caching._CacheLocator.ensure_cache_path = ignore
+    user_wide = caching.AppDirs(appname="numba", appauthor=False).user_cache_dir
+    return {Path(folder) for folder in (config.CACHE_DIR, user_wide) if folder}
 
 
 def _memory(pid: int | None) -> int:
@@ -391,3 +395,128 @@ def _end_with_the_server() -> None:
     if parent is not None:
         connection.wait([parent.sentinel])
         os._exit(1)
+
+
+@dataclass(frozen=True)
+class Confinement:
+    """What the operating system enforces for the processes that read uploaded files."""
+
+    files: bool  # True if they can open no file but the code of Python
+    network: bool  # True if they can open no TCP connection
+
+    @property
+    def sentence(self) -> str:
+        """One sentence for the operator of the server."""
+        if self.files and self.network:
+            return "Uploaded files are read by processes that can open no other file or connection."
+        if self.files:
+            return (
+                "Uploaded files are read by processes that can open no other file; this system "
+                "cannot also deny them connections (Linux 6.7 can)."
+            )
+        return (
+            "Uploaded files are checked, but this system does not deny the processes that read "
+            "them access to other files (Landlock of Linux 5.13 does)."
+        )
+
+
+def find_confinement() -> Confinement:
+    """Return what this system enforces for the processes that read uploaded files."""
+    version = _version()
+    return Confinement(files=version >= 1, network=version >= NETWORK_FROM)
+
+
+def confine(readable: Iterable[Path] = ()) -> Confinement:
+    """Give up, for good, all access of this process to files but the code of Python.
+
+    It must be called before the process starts a thread.
+    """
+    version = _version()
+    if version < 1:
+        return find_confinement()
+    rights = _rights(version)
+    rules = _call(CREATE, ctypes.byref(rights), ctypes.sizeof(rights), 0)
+    try:
+        for place in {*_code_places(), *readable}:
+            _allow_reading(rules, place)
+        if _libc().prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0) != 0:
+            raise OSError(ctypes.get_errno(), "prctl")
+        _call(RESTRICT, rules, 0)
+    finally:
+        os.close(rules)
+    return find_confinement()
+
+
+class _Rights(ctypes.Structure):
+    """struct landlock_ruleset_attr: the rights that a ruleset takes away."""
+
+    _fields_ = (
+        ("files", ctypes.c_uint64),
+        ("network", ctypes.c_uint64),
+        ("scopes", ctypes.c_uint64),
+    )
+
+
+class _Beneath(ctypes.Structure):
+    """struct landlock_path_beneath_attr: rights that are left on a file or folder."""
+
+    _pack_ = 1
+    _layout_ = "ms"
+    _fields_ = (("rights", ctypes.c_uint64), ("parent", ctypes.c_int32))
+
+
+def _rights(version: int) -> _Rights:
+    """All rights that this version of Landlock can take away."""
+    count = max(number for since, number in FILE_RIGHTS.items() if since <= version)
+    return _Rights(
+        (1 << count) - 1,
+        BIND_AND_CONNECT if version >= NETWORK_FROM else 0,
+        SOCKETS_AND_SIGNALS if version >= SIGNALS_FROM else 0,
+    )
+
+
+def _code_places() -> set[Path]:
+    """Where Python finds its own code, that of its packages and libraries, and zones of time."""
+    paths = sysconfig.get_paths()
+    names = [paths[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")]
+    if site.ENABLE_USER_SITE:
+        names.append(site.getusersitepackages())
+    return {PACKAGE, *map(Path, (*names, *zoneinfo.TZPATH, *LIBRARIES, *DEVICES))}
+
+
+def _allow_reading(rules: int, place: Path) -> None:
+    """Leave the right to read a file, or a folder and all below it; absent ones are left out."""
+    try:
+        opened = os.open(place, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        rights = READ_FILE | READ_FOLDER if place.is_dir() else READ_FILE
+        rule = _Beneath(rights, opened)
+        _call(ADD, rules, PATH_BENEATH, ctypes.byref(rule), 0)
+    finally:
+        os.close(opened)
+
+
+@cache
+def _version() -> int:
+    """The version of Landlock that the system offers; 0 where there is none or it is blocked."""
+    if not sys.platform.startswith("linux"):
+        return 0
+    return max(0, int(_libc().syscall(*map(ctypes.c_long, (CREATE, 0, 0, ASK_VERSION)))))
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    """The library of the system's calls."""
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _call(number: int, *given: object) -> int:
+    """Return the result of a call of the system; raise `OSError` if it fails."""
+    numbers = (ctypes.c_long(part) if isinstance(part, int) else part for part in given)
+    result = int(_libc().syscall(ctypes.c_long(number), *numbers))
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return result

@@ -1,22 +1,41 @@
-"""Where the numbers of a home come from. The server decides it, and never the page.
+"""Requests of the page: where their numbers come from, and the promise and the files they ask for.
 
-The page sends a home with every request, and whoever edits an appliance there sends its other
-numbers back as they were. The server holds the homes that it learnt or read. A number that was
-learnt in one of them stays learnt, whatever the request claims: it is rounded up to a public step,
-and a release with it needs consent.
+*Numbers.* The page sends a home with every request, and whoever edits an appliance there sends its
+other numbers back as they were. The server, and never the page, decides where each number comes
+from. It holds the homes that it learnt or read. A number that was learnt in one of them stays
+learnt, whatever the request claims: it is rounded up to a public step, and a release with it needs
+consent.
 """
 
 from __future__ import annotations
 
-import time
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
+import base64
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from hushmeter.advice.own_use import compare_promise
+from hushmeter.advice.sentences import explain
 from hushmeter.appliance_kinds import catalogue
 from hushmeter.errors import InputError
+from hushmeter.files import parse_json
 from hushmeter.home import NUMBERS, SOURCES, Appliance, Home, round_up_to_public_step
-from hushmeter.web.schemas import ApplianceModel, HomeModel, PromiseRequest, to_origin
+from hushmeter.privacy.meters import metered
+from hushmeter.releases.files import private_path, receipt_path, release_contents
+from hushmeter.releases.receipt import describe_promise
+from hushmeter.releases.request import Request
+from hushmeter.trace import iso
+from hushmeter.web import schemas
+from hushmeter.web.schemas import ApplianceModel, HomeModel, PromiseRequest
 
+if TYPE_CHECKING:
+    from hushmeter.releases.promise import Promise
+    from hushmeter.web.server import Session
+
+SHARED = {field.name for field in fields(Request)} - {"hide", "home"}
+"""Fields of `Request` that a request of the page states in the same words."""
+MEDIA_TYPES = {"csv": "text/csv", "parquet": "application/vnd.apache.parquet"}
 SAME = 1e-5
 """Relative difference up to which a number counts as the learnt one; the page shows six digits."""
 MEASURES = {
@@ -30,43 +49,6 @@ MEASURES = {
     "energy_wh": "Wh",
     "runs_per_day": "per day",
 }
-
-
-class KnownHomes:
-    """The homes that a server gave out; the least recently used one is removed first."""
-
-    def __init__(
-        self, most: int, idle_s: float, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._most, self._idle_s, self._clock = most, idle_s, clock
-        self._held: OrderedDict[str, tuple[Home, float]] = OrderedDict()
-
-    def __len__(self) -> int:
-        return len(self._held)
-
-    def add(self, key: str, home: Home) -> None:
-        """Hold a home under an identifier that nobody can guess."""
-        self._held[key] = (home, self._clock())
-        self._held.move_to_end(key)
-        self.forget_idle()
-
-    def get(self, key: str | None) -> Home | None:
-        """Return a home and mark it as used; None if it is not held."""
-        self.forget_idle()
-        if key is None or key not in self._held:
-            return None
-        home, _ = self._held[key]
-        self.add(key, home)
-        return home
-
-    def forget_idle(self) -> None:
-        """Remove the homes that nobody used for `idle_s` seconds, and those that are too many."""
-        oldest = self._clock() - self._idle_s
-        while self._held:
-            _, used = next(iter(self._held.values()))
-            if used >= oldest and len(self._held) <= self._most:
-                return
-            self._held.popitem(last=False)
 
 
 class Numbers:
@@ -108,13 +90,13 @@ def settle_origins(model: HomeModel, known: Sequence[Home], *, is_complete: bool
     ]
     origins = [home for home in known if _shares_learnt_number(model, home)]
     found = [home.learnt_from for home in (*origins, *tolerance_of) if home.learnt_from]
-    origin = to_origin(found[0]) if found else claimed
+    origin = found[0] if found else claimed
     is_typed = origin is not None and claimed is None and not tolerance_of
     return model.model_copy(
         update={
             "appliances": [_settle(one, numbers, is_complete) for one in model.appliances],
             "learnt_from": origin,
-            "typed": ["tolerance"] if is_typed else [],
+            "typed": ("tolerance",) if is_typed else (),
         }
     )
 
@@ -137,7 +119,7 @@ def refuse_learnt_watts(request: PromiseRequest, known: Sequence[Home]) -> None:
 def _settle(model: ApplianceModel, numbers: Numbers, is_complete: bool) -> ApplianceModel:
     """Return an appliance with the source of its numbers, and those with another source."""
     if model.source == "learnt" and not is_complete:
-        return model.model_copy(update={"typed": []})
+        return model.model_copy(update={"typed": ()})
     typical = Numbers([Home([Appliance.from_words(model.name)])] if model.name in catalogue else [])
     sources = {}
     for field in NUMBERS:
@@ -150,7 +132,7 @@ def _settle(model: ApplianceModel, numbers: Numbers, is_complete: bool) -> Appli
             else:
                 sources.setdefault(field, "typed")
     source = max(sources.values(), key=SOURCES.index, default="typed")
-    others = [field for field, one in sources.items() if one != source]
+    others = tuple(field for field, one in sources.items() if one != source)
     return model.model_copy(update={"source": source, "typed": others})
 
 
@@ -167,14 +149,64 @@ def _shares_learnt_number(model: HomeModel, home: Home) -> bool:
 
 def _values(one: Appliance | ApplianceModel, field: str) -> tuple[float, ...]:
     """Return the values of a number of an appliance; several for its levels."""
-    if field == "power":
-        value = one.power if isinstance(one, Appliance) else one.watts
-    else:
-        value = getattr(one, field)
-    if isinstance(value, list | tuple):
-        return tuple(value)
+    value = getattr(one, field)
+    if isinstance(value, tuple):
+        return value
     return () if value is None else (value,)
 
 
 def _is_same(one: float, other: float) -> bool:
     return abs(one - other) <= SAME * max(abs(one), abs(other))
+
+
+def to_request(given: PromiseRequest, **more: Any) -> Request:
+    """Return the request of the library that a request of the page means."""
+    home = None if given.home is None else schemas.to_home(given.home)
+    stated = given.model_dump(include=SHARED, exclude_none=True) | more
+    hide = [one if home is None else home.appliances[home.index(one)] for one in given.hide]
+    if given.epsilon is None:
+        return Request(hide=hide or None, home=home, **stated)
+    # What the data is for chooses no noise then, and ε is for the use that encloses all.
+    stated.pop("purpose", None)
+    if hide:
+        home = Request(hide=hide, home=home).protected_home
+    return Request(home=home, **stated)
+
+
+def find_promise(given: schemas.PlanRequest, session: Session, **more: Any) -> Promise:
+    """Return the promise of a request for the readings of a session; it is found once."""
+    return session.promise(to_request(given, **more), given.tz)
+
+
+def describe(promise: Promise) -> schemas.PromiseModel:
+    """Return a promise as JSON."""
+    return schemas.PromiseModel(receipt=describe_promise(promise), sentences=list(explain(promise)))
+
+
+def find_plan(given: schemas.PlanRequest, session: Session) -> schemas.PromiseModel:
+    """Find the promise of a request."""
+    return describe(find_promise(given, session))
+
+
+def make_download(given: schemas.ReleaseRequest, session: Session) -> schemas.Download:
+    """Release all readings with noise from the operating system; the files are made in memory."""
+    trace = session.trace if session.metered is None else session.metered
+    request = to_request(given)
+    facts = metered(trace, session.zone_or(given.tz))
+    done = request.resolve(facts).release(trace)
+    assert done.private is not None
+    own_use = compare_promise(request, done.promise, replace(facts, times=None), trace)
+    done = replace(done, private=replace(done.private, own_use=own_use))
+    place = Path(f"protected-{iso(done.trace.times[0])[:10]}.{given.format}")
+    files = {k.name: v for k, v in release_contents(done, place).items() if isinstance(v, bytes)}
+    receipt, private = receipt_path(place).name, private_path(place).name
+    return schemas.Download(
+        file_name=place.name,
+        media_type=MEDIA_TYPES[given.format],
+        data=base64.b64encode(files[place.name]).decode("ascii"),
+        receipt_name=receipt,
+        receipt=parse_json(files[receipt]),
+        private_name=private,
+        private=parse_json(files[private]),
+        sentences=list(explain(done)),
+    )
