@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from hushmeter.errors import InputError
 from hushmeter.noise import Laplace, Staircase
-from hushmeter.noise.certified_masses import FlatStaircase, exp_minus
 from hushmeter.noise.parameters import to_steps
+from hushmeter.noise.table_sampler import FlatStaircase, exp_minus
 
 epsilons = st.fractions(Fraction(1, 1000), 20, max_denominator=1000)
 powers = st.decimals("0.1", "5000", places=2)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from hushmeter.noise import Laplace
-from hushmeter.noise.certified_masses import TwoSidedGeometric, exp_minus
 from hushmeter.noise.parameters import to_steps
+from hushmeter.noise.table_sampler import TwoSidedGeometric, exp_minus
 
 KEY = bytes(range(32))
 

@@ -19,7 +19,7 @@ from hushmeter.formatting import (
     short_duration,
 )
 from hushmeter.noise import find_kind
-from hushmeter.noise.privacy_loss import Composition
+from hushmeter.noise.losses import Composition
 from hushmeter.privacy.accounting import ApplianceAccount
 from hushmeter.releases.cost import Cost
 from hushmeter.releases.promise import Promise

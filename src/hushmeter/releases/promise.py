@@ -33,10 +33,9 @@ from hushmeter.formatting import (
 )
 from hushmeter.noise import Mechanism, clamped
 from hushmeter.noise.gaussian import joint_epsilon, joint_odds
-from hushmeter.noise.losses import DELTA
+from hushmeter.noise.losses import DELTA, Composition
 from hushmeter.noise.mechanism import Rng
 from hushmeter.noise.parameters import MAX_STEPS, clamp_bounds, per_watt
-from hushmeter.noise.privacy_loss import Composition
 from hushmeter.noise.randomness import release_key
 from hushmeter.privacy.accounting import (
     ApplianceAccount,

@@ -28,9 +28,8 @@ from hushmeter.formatting import (
     out_of_100,
 )
 from hushmeter.noise import Mechanism, parse_mechanism
-from hushmeter.noise.losses import DELTA
+from hushmeter.noise.losses import DELTA, Composition
 from hushmeter.noise.parameters import clamp_bounds
-from hushmeter.noise.privacy_loss import Composition
 from hushmeter.privacy.accounting import ApplianceAccount
 from hushmeter.privacy.meters import Metered
 from hushmeter.privacy.sensitivity import Change
