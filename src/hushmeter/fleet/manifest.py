@@ -39,7 +39,7 @@ from hushmeter.fleet.source_folder import output_name
 from hushmeter.fleet.sum_terms import SumTerms
 from hushmeter.fleet.task import FileReport
 from hushmeter.ledger import DayChange
-from hushmeter.releases.verification import compare_entries
+from hushmeter.releases.verify import compare_entries
 
 MANIFEST = "manifest.json"
 LATER = ("finished", "rows", "released_rows", "released_blocks", "files", "quarantine",

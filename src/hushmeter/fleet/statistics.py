@@ -30,8 +30,8 @@ from hushmeter.fleet.blocks import calendar_of, dictionary_codes
 from hushmeter.fleet.input_files import TICKS
 from hushmeter.fleet.job import FleetTerms
 from hushmeter.fleet.manifest import Manifest, open_released, read_manifest
-from hushmeter.releases.estimates import Estimate, read_estimates
 from hushmeter.releases.restore import NOTE as RESTORED_NOTE
+from hushmeter.releases.restore import Estimate, read_estimates
 from hushmeter.trace import JOULES_PER_KWH, SECONDS_PER_DAY, SECONDS_PER_HOUR, UNITS, watts_per
 
 if TYPE_CHECKING:

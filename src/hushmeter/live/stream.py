@@ -23,13 +23,9 @@ from hushmeter.noise.parameters import MAX_STEPS
 from hushmeter.privacy.meters import Metered
 from hushmeter.privacy.units import Unit
 from hushmeter.releases.labels import CELLS, REGISTER, Cells, LabelledTable, cells_of
+from hushmeter.releases.private_receipt import refuse_learnt_from_these
 from hushmeter.releases.promise import NoisyTable, Promise
-from hushmeter.releases.receipt import (
-    Receipt,
-    describe_promise,
-    describe_readings,
-    refuse_learnt_from_these,
-)
+from hushmeter.releases.receipt import Receipt, describe_promise, describe_readings
 from hushmeter.releases.release import Release
 from hushmeter.trace import SECONDS_PER_DAY, Trace, iso
 

@@ -7,8 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hushmeter.advice.own_use import compare_promise
-from hushmeter.advice.sentences import explain
+from hushmeter.advice.sentences import compare_promise, explain
 from hushmeter.files import parse_json
 from hushmeter.privacy.meters import metered
 from hushmeter.releases.files import private_path, receipt_path, release_contents

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from hushmeter.advice.own_use import compare_promise, compare_with_use
-from hushmeter.advice.sentences import explain
+from hushmeter.advice.sentences import compare_promise, compare_with_use, explain
 from hushmeter.checks import FloatArray, IntArray
 from hushmeter.errors import DataError, InputError
 from hushmeter.learn.inspection import find_regime
 from hushmeter.learn.statements import Finding, findings
 from hushmeter.privacy.meters import metered
 from hushmeter.releases.labels import VIEWS, cells_of
-from hushmeter.releases.receipt import THESE_READINGS, list_parameters
+from hushmeter.releases.private_receipt import THESE_READINGS, list_parameters
 from hushmeter.releases.restore import Restored, restore
 from hushmeter.web import schemas
 from hushmeter.web.attacks import (
