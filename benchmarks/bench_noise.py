@@ -77,10 +77,15 @@ def into_a_given_array(readings: np.ndarray) -> Row:
 
 def against_opendp(readings: np.ndarray) -> Row:
     """The discrete Laplace noise of OpenDP, with the same distribution."""
-    ours = best_of(releasing(Laplace(0.5, 10), readings)) / READINGS
-    peer = Laplace(0.5, 10, engine="opendp")
-    few = readings[:PEER_READINGS]
-    theirs = best_of(lambda: peer.release(few), repeat=3) / PEER_READINGS
+    import opendp.prelude as dp
+
+    mechanism = Laplace(0.5, 10)
+    ours = best_of(releasing(mechanism, readings)) / READINGS
+    dp.enable_features("contrib")
+    space = dp.vector_domain(dp.atom_domain(T=dp.i64)), dp.l1_distance(T=dp.i64)
+    peer = dp.m.make_laplace(*space, scale=mechanism.scale)
+    few = np.rint(readings[:PEER_READINGS]).astype(np.int64)
+    theirs = best_of(lambda: peer(few), repeat=3) / PEER_READINGS
     note = f"{1e-6 / theirs:.2f} M readings/s there"
     return Row("Laplace: release", theirs / ours, "OpenDP", 500.0, note)
 

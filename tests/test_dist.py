@@ -123,7 +123,6 @@ def test_core_commands_work_without_any_extra(empty, tmp_path):
         ("deep", "attack meter.csv --home evening -a rnn --train meter.csv -o seen.csv"),
         ("web", "serve"),
         ("postgres", "ledger show --ledger postgresql://localhost/none"),
-        ("opendp", "release meter.csv --sensitivity 100 -e 1 --engine opendp -o out.csv"),
         ("nilmtk", "inspect meter.h5"),
     ],
 )

@@ -1,7 +1,7 @@
 """A new attacker or command is one module and one entry, as docs/architecture.md says.
 
-Other files add a toy of their kind: tests/releases/test_labels.py a table, tests/noise/test_kinds.py
-a mechanism, tests/read/test_source.py a file format.
+Other files add a toy of their kind: tests/releases/test_labels.py a table,
+tests/noise/test_kinds.py a mechanism, tests/read/test_source.py a file format.
 """
 
 from __future__ import annotations

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from hushmeter.releases.receipt import Receipt
     from hushmeter.releases.release import Release, release, release_views
     from hushmeter.releases.request import Request
-    from hushmeter.restoration import restore
+    from hushmeter.releases.restore import restore
+    from hushmeter.releases.verify import verify
     from hushmeter.scoring import Score, score
     from hushmeter.study.plan import Study, read_study
     from hushmeter.study.sweep import sweep
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from hushmeter.theory.exact import exact_accuracy
     from hushmeter.theory.universal import universal_limit
     from hushmeter.trace import Metering, Trace
-    from hushmeter.verification import verify
     from hushmeter.write import write_meter
 
 __all__ = [
@@ -163,11 +163,11 @@ _ORIGIN = {
     "release": "releases.release",
     "release_views": "releases.release",
     "resolve_unit": "privacy.units",
-    "restore": "restoration",
+    "restore": "releases.restore",
     "score": "scoring",
     "sweep": "study.sweep",
     "universal_limit": "theory.universal",
-    "verify": "verification",
+    "verify": "releases.verify",
     "write_meter": "write",
 }
 

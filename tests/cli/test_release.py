@@ -306,17 +306,6 @@ def test_a_release_is_paid_for_in_a_ledger(case, tmp_path, monkeypatch):
     assert not (tmp_path / "x.csv").exists()
 
 
-def test_the_audit_of_a_file_prints_what_it_tried(case):
-    options = ["--home", case / "home.toml", "--appliance", "kettle", "--pairs", 3, "--seed", 1]
-    done = run("audit", "--file", case / "meter.csv", *options)
-    assert "Tried: 3 versions with one more run of the kettle (2100 W)." in done.stdout
-    assert "In all 3 pairs times, interval, gaps and notes were equal" in done.stdout
-    found = json.loads(run("audit", "--file", case / "meter.csv", *options, "--json").stdout)
-    assert found["passed"]
-    assert found["pairs"] == 3
-    assert "list your appliances with --have" in run("audit", "--file", "x.csv", expect=2).stderr
-
-
 @pytest.fixture(scope="module")
 def weeks(tmp_path_factory):
     """Hourly readings over 35 days, in which a month ends."""

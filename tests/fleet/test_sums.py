@@ -37,8 +37,7 @@ from hushmeter.fleet.sum_terms import TABLES, Run, SumTerms, protected_change, s
 from hushmeter.fleet.sums import isotonic
 from hushmeter.fleet.task import check_blocks, open_job_input
 from hushmeter.ledger import DayChange, Ledger, open_ledger
-from hushmeter.privacy.sensitivity import Change
-from hushmeter.privacy.tables import Table, every_cell, sensitivity
+from hushmeter.privacy.sensitivity import Change, Table, every_cell, sensitivity
 
 CLAMP = (0.0, 12_000.0)
 ONE = SumTerms("1", CLAMP, ("group",))

@@ -165,7 +165,6 @@ def test_nothing_that_makes_a_release_imports_the_findings():
     "module",
     [
         "advice.planner",
-        "advice.own_use",
         "advice.sentences",
         "releases.search",
         "privacy.units",

@@ -17,7 +17,7 @@ from hushmeter.live.stream import read_terms
 from hushmeter.live.watch import watch_windows
 from hushmeter.noise.gaussian import joint_epsilon, joint_odds
 from hushmeter.privacy.accounting import compose_change
-from hushmeter.releases.budget import lengths_of
+from hushmeter.releases.estimate import lengths_of
 from hushmeter.releases.files import read_release
 from hushmeter.releases.labels import cells_of
 from hushmeter.releases.payment import price_of

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hushmeter.noise import kernels
-from hushmeter.noise.certified_masses import class_layout
+from hushmeter.noise.table_sampler import class_layout
 
 
 def test_alias_table_holds_arbitrary_weights():

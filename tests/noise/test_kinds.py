@@ -114,7 +114,7 @@ class PerValue(Mechanism):
         return laplace_digits(self.exact_epsilon / steps) <= MAX_DIGITS
 
     def _sampler(self):
-        return laplace_sampler(self.exact_epsilon / self.steps, *self._words)
+        return laplace_sampler(self.exact_epsilon / self.steps)
 
     def exact_epsilon_for(self, shift, touches=1):
         return self.exact_epsilon * touches * self.steps_of(shift) / self.steps

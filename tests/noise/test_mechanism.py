@@ -99,12 +99,8 @@ def test_a_bad_clamp_is_refused(clamp):
 def test_other_bad_parameters_are_refused():
     with pytest.raises(InputError, match="too far"):
         Laplace(1, 10, grid="1e-9", clamp=(0.0, 1000.0))
-    with pytest.raises(InputError, match="engine"):
-        Staircase(1, 10, engine="opendp")
     with pytest.raises(InputError, match="touches"):
         Laplace(1, 10, touches=0)
-    with pytest.raises(InputError, match="word_bits"):
-        Laplace(1, 10, word_bits=33)
     with pytest.raises(InputError, match="size"):
         Laplace(1, 10).sample(-1)
     with pytest.raises(InputError, match="out must be"):
@@ -263,7 +259,6 @@ def test_facts_are_plain_json(make):
     facts = make(0.5, 10.0, clamp=(0.0, 100.0)).describe()
     assert json.loads(json.dumps(facts)) == facts
     assert facts["guarantee"] == "computational (AES-256-CTR)"
-    assert facts["engine"] == "table"
     assert facts["steps"] == 11
     assert facts["clamp"] == [0.0, 100.0]
 
@@ -290,18 +285,6 @@ def test_group_privacy():
     assert 1.5 < gaussian.epsilon_for(20) < 2.5
     with pytest.raises(InputError):
         laplace.epsilon_for(-1)
-
-
-def test_the_opendp_engine_releases_the_same_distribution(chi_square):
-    pytest.importorskip("opendp")
-    mechanism = Laplace(0.5, 10.0, grid=0.5, engine="opendp", clamp=(0.0, 100.0))
-    released = mechanism.release(np.full(100_000, 50.2))
-    noise = np.rint(released * 2).astype(np.int64) - 100
-    assert chi_square(noise, mechanism.pmf) > 1e-6
-    assert mechanism.release([]).size == 0
-    assert mechanism.describe()["engine"] == "opendp"
-    with pytest.raises(InputError, match="neither rng nor key"):
-        mechanism.release([1.0], rng=1)
 
 
 @makers

@@ -7,7 +7,6 @@ import pytest
 
 from hushmeter.errors import InputError
 from hushmeter.noise import Gaussian, Laplace, Staircase
-from hushmeter.noise.certified_masses import StairClass
 from hushmeter.noise.randomness import Streams
 from hushmeter.noise.samplers import (
     BASE,
@@ -20,6 +19,7 @@ from hushmeter.noise.samplers import (
     staircase_digits,
     staircase_sampler,
 )
+from hushmeter.noise.table_sampler import StairClass
 
 KEY = bytes(range(32))
 

@@ -16,7 +16,7 @@ from tests.paper.likelihood_ratios import (
 
 from hushmeter.errors import InputError
 from hushmeter.noise import Laplace, Staircase
-from hushmeter.noise.certified_masses import FlatStaircase
+from hushmeter.noise.table_sampler import FlatStaircase
 
 
 def height(magnitude: int, steps: int, inner: int) -> int:

@@ -16,7 +16,7 @@ from tests.paper.likelihood_ratios import (
 )
 
 from hushmeter.noise import Laplace
-from hushmeter.noise.certified_masses import TwoSidedGeometric
+from hushmeter.noise.table_sampler import TwoSidedGeometric
 
 KEY = bytes(range(32))
 

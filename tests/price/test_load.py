@@ -8,7 +8,7 @@ import pytest
 import hushmeter as hm
 from hushmeter.errors import DataError
 from hushmeter.price.load import describe_load
-from hushmeter.releases.estimates import Estimate
+from hushmeter.releases.restore import Estimate
 
 HOME = hm.synth.ready_home("evening")
 

@@ -14,7 +14,7 @@ from hushmeter.price import Buyer, price_menu, rescale, tell_menu, vary_menu
 from hushmeter.price.load import describe_load
 from hushmeter.price.menu import appliance_visibility, make_entry
 from hushmeter.privacy.units import calibrate, resolve_unit
-from hushmeter.releases.estimates import Estimate
+from hushmeter.releases.restore import Estimate
 from hushmeter.releases.search import best_grid
 
 HOME = hm.synth.ready_home("evening")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hushmeter.privacy.tables import NO_LABEL, Table
+from hushmeter.privacy.sensitivity import NO_LABEL, Table
 from hushmeter.releases.estimate import UNKNOWN, TableEstimate
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import hushmeter as hm
 from hushmeter.errors import DataError, InputError
-from hushmeter.privacy.tables import NO_LABEL
+from hushmeter.privacy.sensitivity import NO_LABEL
 from hushmeter.releases import labels
 from hushmeter.releases.labels import (
     VIEWS,

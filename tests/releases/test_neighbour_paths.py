@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from tests.cli.test_commands import run
 from tests.fleet.cases import new_ledger
-from tests.releases.neighbour_cases import HOME, draw_pair
-from tests.releases.raw_files import WRITERS, at
+from tests.neighbours.cases import HOME, draw_pair
+from tests.neighbours.raw_files import WRITERS, at
 from tests.web.serving import serving, upload
 
 FEW, MANY = 1, 40

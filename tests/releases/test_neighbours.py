@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.releases.neighbour_cases import (
+from tests.neighbours.audit import audit_file, compare_neighbours
+from tests.neighbours.cases import (
     HOME,
     PEAK,
     check_pair,
@@ -17,7 +18,7 @@ from tests.releases.neighbour_cases import (
     count_outcomes,
     draw_pair,
 )
-from tests.releases.raw_files import (
+from tests.neighbours.raw_files import (
     WRITERS,
     Meter,
     csv,
@@ -30,7 +31,6 @@ from tests.releases.raw_files import (
 import hushmeter as hm
 from hushmeter.errors import DataError, HushmeterError
 from hushmeter.read import read_bytes
-from hushmeter.releases.neighbours import audit_file, compare_neighbours
 from hushmeter.releases.promise import Promise
 
 FEW, MANY = 9, 420
@@ -230,7 +230,7 @@ def test_the_audit_catches_a_reader_that_makes_gaps(tmp_path, monkeypatch):
         kept = [line for line in lines if line.split(",")[2]] or lines
         return read_bytes("\n".join([header, *kept, ""]).encode(), name, options)
 
-    monkeypatch.setattr("hushmeter.releases.rewriting.read_bytes", gaps_of_circuits)
+    monkeypatch.setattr("tests.neighbours.rewriting.read_bytes", gaps_of_circuits)
     (tmp_path / "meter.csv").write_text(telling_files()["one run"])
     home = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)])
     options = options_of({"step": 1.0})

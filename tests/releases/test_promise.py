@@ -14,7 +14,7 @@ import hushmeter as hm
 from hushmeter.errors import InputError
 from hushmeter.noise.gaussian import analytic_delta, joint_epsilon, joint_odds, joint_sigmas
 from hushmeter.privacy.sensitivity import Change
-from hushmeter.releases.budget import lengths_of
+from hushmeter.releases.estimate import lengths_of
 from hushmeter.releases.labels import VIEWS, cells_of, make_tables
 from hushmeter.releases.promise import complete_days
 from hushmeter.releases.search import table_noise

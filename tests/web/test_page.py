@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import hushmeter as hm
-from hushmeter.advice.own_use import compare_with_use
+from hushmeter.advice.sentences import compare_with_use
 from hushmeter.web.server import make_example
 from tests.web.chromium import choose_epsilon, open_example, origin_of, unfold, wait_until_drawn
 

@@ -27,9 +27,8 @@ from hushmeter.checks import FloatArray, whole
 from hushmeter.home import Appliance
 from hushmeter.learn.kmedians import KMedians
 from hushmeter.privacy.meters import metered
-from hushmeter.releases.estimates import read_estimates
 from hushmeter.releases.request import Request
-from hushmeter.releases.restore import restore
+from hushmeter.releases.restore import read_estimates, restore
 from hushmeter.trace import SECONDS_PER_HOUR, Trace
 
 if TYPE_CHECKING:

@@ -34,9 +34,8 @@ from hushmeter.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hushmeter.advice.own_use import OwnUse
-    from hushmeter.advice.planner import Advice, Option
-    from hushmeter.advice.tradeoff import Reach
+    from hushmeter.advice.planner import Advice, Option, Reach
+    from hushmeter.advice.sentences import OwnUse
     from hushmeter.home import Appliance
     from hushmeter.privacy.meters import Metered
     from hushmeter.read import ReadOptions
@@ -103,8 +102,7 @@ def advise(
     Example: hushmeter advise --max-hourly-error 50
     """
     from hushmeter.advice.planner import advise as find_advice
-    from hushmeter.advice.planner import public_facts, with_run
-    from hushmeter.advice.tradeoff import find_reach
+    from hushmeter.advice.planner import find_reach, public_facts, with_run
     from hushmeter.checks import seconds
     from hushmeter.privacy.units import refuse_unknown_rounding
     from hushmeter.read import read_recording
@@ -198,7 +196,7 @@ def _compare(
     advice: Advice, request: Request, facts: Metered, trace: Trace
 ) -> tuple[OwnUse, tuple[str, ...]]:
     """The own use, and sentences that set the cost beside it."""
-    from hushmeter.advice.own_use import compare_promise, compare_with_use, describe_restoring
+    from hushmeter.advice.sentences import compare_promise, compare_with_use, describe_restoring
 
     promise = advice.promise
     own = compare_with_use(advice.best.errors, trace, advice.goal.purpose)
@@ -405,7 +403,7 @@ def _draw(
     force: bool,
 ) -> list[str]:
     """Draw privacy against error for every purpose, and write the numbers behind the figure."""
-    from hushmeter.advice.tradeoff import find_front
+    from hushmeter.advice.planner import find_front
     from hushmeter.plot.figure import figure_place, save_figure
     from hushmeter.plot.price import draw_front
     from hushmeter.releases.labels import HOURLY_COST

@@ -78,7 +78,7 @@ def cluster(
     """
     from hushmeter.behaviour.profiles import read_profiles
     from hushmeter.behaviour.stability import measure_stability, noise_levels
-    from hushmeter.releases.estimates import holds_estimates
+    from hushmeter.releases.restore import holds_estimates
 
     if holds_estimates(profiles):
         if scale is not None or epsilon is not None:

@@ -121,7 +121,7 @@ def _print(made: Demo) -> None:
 
 def _print_story(file: Path, home: Path) -> None:
     """Print what one file shows, how to hide one appliance in it, and what that costs."""
-    from hushmeter.advice.own_use import compare_promise
+    from hushmeter.advice.sentences import compare_promise
     from hushmeter.home import read_home
     from hushmeter.learn.inspection import inspect_recording
     from hushmeter.privacy.meters import metered

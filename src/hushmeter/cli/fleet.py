@@ -258,7 +258,7 @@ def fleet_stats(
     """
     from hushmeter.files import refuse_overwrite, table_format, write_table
     from hushmeter.fleet.released_folder import summarise_estimates, summarise_fleet
-    from hushmeter.releases.estimates import holds_estimates
+    from hushmeter.releases.restore import holds_estimates
 
     if output is not None:
         table_format(output)

@@ -271,9 +271,9 @@ _NAMED = re.compile(
 
 
 def takes_request(
-    *names: str, unless: str = "", **defaults: Any
+    *names: str, unless: str = "", homes: bool = True, **defaults: Any
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Decorate a command with the options of a release, --home and --have.
+    """Decorate a command with the options of a release and, if `homes`, with --home and --have.
 
     The command receives them in one argument, `request`, of type `Request`. `names` are keys of
     `REQUEST_OPTIONS`, all of them if none is given, and `defaults` are fields for options that are
@@ -282,9 +282,9 @@ def takes_request(
     option `unless` of the command there is no request.
     """
     chosen = names or tuple(REQUEST_OPTIONS)
+    of_home = {"home": Annotated[str | None, HOME], "have": Annotated[list[str] | None, HAVE]}
     kinds = {
-        "home": Annotated[str | None, HOME],
-        "have": Annotated[list[str] | None, HAVE],
+        **(of_home if homes else {}),
         **{name: REQUEST_OPTIONS[name] for name in REQUEST_OPTIONS if name in chosen},
     }
 

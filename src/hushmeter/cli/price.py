@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from hushmeter.home import Home
     from hushmeter.price import Buyer, Menu
     from hushmeter.read import ReadOptions
-    from hushmeter.releases.estimates import Estimate
+    from hushmeter.releases.restore import Estimate
     from hushmeter.trace import Trace
 
 
@@ -114,7 +114,7 @@ def _read_load(path: Path, options: ReadOptions) -> Trace | Estimate:
     """The readings of a file, or the released hours of one home with their errors."""
     from hushmeter.errors import DataError
     from hushmeter.read import read_home_recording
-    from hushmeter.releases.estimates import holds_estimates, read_estimates
+    from hushmeter.releases.restore import holds_estimates, read_estimates
 
     if not holds_estimates(path):
         return read_home_recording(path, options, need_circuits=False).trace

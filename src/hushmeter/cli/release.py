@@ -76,7 +76,7 @@ def release(
 
     Example: hushmeter release meter.csv --home home.toml -e 1 --span run --every 30min -o out.csv
     """
-    from hushmeter.advice.own_use import compare_promise
+    from hushmeter.advice.sentences import compare_promise
     from hushmeter.privacy.meters import metered
     from hushmeter.read import read_recording
     from hushmeter.releases.files import check_place, find_earlier_releases, refuse_existing

@@ -45,8 +45,7 @@ def restore(
     Example: hushmeter restore out.csv -o restored.csv
     """
     from hushmeter.files import refuse_overwrite, table_format
-    from hushmeter.releases.restore import NOTE, mark_path
-    from hushmeter.restoration import restore_file
+    from hushmeter.releases.restore import NOTE, mark_path, restore_file
 
     table_format(output)
     for path in (output, mark_path(output)):

@@ -46,7 +46,7 @@ def verify(
         else:
             print_files(files)
         return
-    from hushmeter.verification import verify as verify_release
+    from hushmeter.releases.verify import verify as verify_release
 
     assert path is not None
     found = verify_release(path, key=key)

@@ -49,9 +49,9 @@ from hushmeter.fleet.meter_periods import calendar_of, dictionary_codes
 from hushmeter.fleet.series import MARK
 from hushmeter.fleet.sum_terms import SumTerms
 from hushmeter.ledger import DayChange
-from hushmeter.releases.estimates import Estimate, read_estimates
 from hushmeter.releases.restore import NOTE as RESTORED_NOTE
-from hushmeter.releases.verification import compare_entries
+from hushmeter.releases.restore import Estimate, read_estimates
+from hushmeter.releases.verify import compare_entries
 from hushmeter.trace import JOULES_PER_KWH, SECONDS_PER_DAY, SECONDS_PER_HOUR, UNITS, watts_per
 
 if TYPE_CHECKING:

@@ -3,9 +3,9 @@ r"""The promise of a release of sums: its unit of protection, its noise and its 
 Up to three tables are published: sums of every bin of time, load shapes (sums of every hour of the
 day), and counts from which the quantiles of every hour of the day are computed. Every reading is
 clamped to a range of C watts and rounded to whole steps of g watts, so that all sums are exact
-whole numbers. Sums and shapes are tables of `hushmeter.privacy.tables` with bins of time as labels,
-and the same holds for each of the L levels of groups, because a meter is in one group of a level.
-A change therefore moves the L tables together by L·Δ1 in total and by √L·Δ2 in length.
+whole numbers. Sums and shapes are tables (`hushmeter.privacy.sensitivity`) with bins of time as
+labels, and the same holds for each of the L levels of groups, because a meter is in one group of a
+level. A change therefore moves the L tables together by L·Δ1 in total and by √L·Δ2 in length.
 
 *Units of protection.* Replacing what a household does moves each touched reading within the clamp:
 
@@ -59,8 +59,7 @@ from hushmeter.ledger.charges import femto_delta
 from hushmeter.noise import Mechanism, Size, find_kind
 from hushmeter.noise.gaussian import analytic_epsilon, joint_epsilon, joint_odds, unit_sigma
 from hushmeter.noise.parameters import exact, steps_apart, to_steps
-from hushmeter.privacy.sensitivity import Change
-from hushmeter.privacy.tables import Table, sensitivity
+from hushmeter.privacy.sensitivity import Change, Table, sensitivity
 from hushmeter.privacy.units import Unit
 from hushmeter.releases.receipt import describe_noise
 from hushmeter.releases.search import best_grid

@@ -36,13 +36,9 @@ from hushmeter.privacy.meters import Metered
 from hushmeter.privacy.units import Unit
 from hushmeter.releases.files import DECIMALS
 from hushmeter.releases.labels import CELLS, REGISTER, Cells, LabelledTable, cells_of
+from hushmeter.releases.private_receipt import refuse_learnt_from_these
 from hushmeter.releases.promise import NoisyTable, Promise, table_key
-from hushmeter.releases.receipt import (
-    Receipt,
-    describe_promise,
-    describe_readings,
-    refuse_learnt_from_these,
-)
+from hushmeter.releases.receipt import Receipt, describe_promise, describe_readings
 from hushmeter.releases.release import HOURS, Release
 from hushmeter.trace import SECONDS_PER_DAY, Trace, iso
 

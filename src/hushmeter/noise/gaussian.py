@@ -59,20 +59,20 @@ import numpy as np
 
 from hushmeter.checks import FloatArray, positive
 from hushmeter.errors import InputError
-from hushmeter.noise.certified_masses import DiscreteGaussian, exp_minus
 from hushmeter.noise.losses import (
     DELTA,
     MAX_POINTS,
     ChangeSize,
     ChangeSteps,
+    Composition,
     Steps,
     log_odds,
     sum_distribution,
 )
 from hushmeter.noise.mechanism import MAX_EPSILON, Mechanism, MechanismOptions
 from hushmeter.noise.parameters import ROUNDING_SLACK, Exact, exact
-from hushmeter.noise.privacy_loss import Composition
 from hushmeter.noise.samplers import Sampler, gaussian_fits, gaussian_sampler
+from hushmeter.noise.table_sampler import DiscreteGaussian, exp_minus
 
 FINE_SIGMA = 64.0
 """σ [grid steps] from which only the formulas of continuous noise are used.
@@ -389,7 +389,7 @@ class Gaussian(Mechanism):
         return math.ceil(shift / grid + stretch * (1 + ROUNDING_SLACK))
 
     def _sampler(self) -> Sampler:
-        return gaussian_sampler(self.variance, *self._words)
+        return gaussian_sampler(self.variance)
 
 
 def analytic_delta(epsilon: float, sigma: float, shift: float) -> float:

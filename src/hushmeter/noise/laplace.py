@@ -18,11 +18,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from hushmeter.checks import FloatArray, IntArray
-from hushmeter.errors import MissingExtraError
+from hushmeter.checks import FloatArray
 from hushmeter.noise.losses import HOPELESS, MAX_POINTS, ChangeSize, ChangeSteps
 from hushmeter.noise.mechanism import Mechanism
-from hushmeter.noise.parameters import Exact, per_watt
+from hushmeter.noise.parameters import Exact
 from hushmeter.noise.samplers import MAX_DIGITS, Sampler, laplace_digits, laplace_sampler
 
 
@@ -42,7 +41,6 @@ class Laplace(Mechanism):
     title: ClassVar[str] = "Laplace"
     norm: ClassVar[int] = 1
     paper_bounds: ClassVar[bool] = True
-    engines: ClassVar[tuple[str, ...]] = ("table", "opendp")
 
     @staticmethod
     def measure(size: ChangeSize) -> Exact:
@@ -146,24 +144,7 @@ class Laplace(Mechanism):
         return laplace_digits(self.exact_epsilon / steps) <= MAX_DIGITS
 
     def _sampler(self) -> Sampler:
-        return laplace_sampler(self.rate, *self._words)
-
-    def _release_with_opendp(self, values: FloatArray) -> IntArray:
-        """Return rounded readings with the discrete Laplace noise of OpenDP, in grid steps."""
-        try:
-            import opendp.prelude as dp
-        except ImportError:
-            raise MissingExtraError("engine 'opendp'", "opendp") from None
-        low, high = self._bounds()
-        ratio = per_watt(self.exact_grid)
-        whole = np.floor(np.clip(values, low, high) * ratio + 0.5).astype(np.int64)
-        if not whole.size:
-            return whole
-        dp.enable_features("contrib")
-        space = dp.vector_domain(dp.atom_domain(T=dp.i64)), dp.l1_distance(T=dp.i64)
-        # OpenDP takes the scale as a float: rounded up, it never gives less noise than promised.
-        scale = math.nextafter(float(1 / self.rate), math.inf)
-        return np.asarray(dp.m.make_laplace(*space, scale=scale)(whole), dtype=np.int64)
+        return laplace_sampler(self.rate)
 
 
 def loss_lattice(steps: int, loss: float, most: int) -> tuple[FloatArray, float, float]:

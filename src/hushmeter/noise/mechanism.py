@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self, TypedDict, Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hushmeter.checks import FloatArray, IntArray, one_of, whole
+from hushmeter.checks import FloatArray, IntArray, whole
 from hushmeter.errors import DataError, InputError
 from hushmeter.noise.losses import DELTA, ChangeSize, LossDistribution
 from hushmeter.noise.parameters import (
@@ -31,7 +31,6 @@ from hushmeter.noise.parameters import (
 )
 from hushmeter.noise.randomness import release_key
 from hushmeter.noise.samplers import Noise, Sampler, noise_blocks
-from hushmeter.noise.table_sampler import RESIDUAL_BITS, WORD_BITS
 
 GUARANTEE = "computational (AES-256-CTR)"
 MAX_EPSILON = 20.0
@@ -55,9 +54,6 @@ class MechanismOptions(TypedDict, total=False):
     on_grid: bool
     touches: int
     max_epsilon: float
-    engine: str
-    word_bits: int
-    residual_bits: int
 
 
 class Mechanism(LossDistribution):
@@ -79,11 +75,6 @@ class Mechanism(LossDistribution):
         Number of readings over which the protected change may be spread.
     max_epsilon : float
         Largest accepted ε. A larger value must be a deliberate choice.
-    engine : {"table", "opendp"}
-        The package's own exact sampler, or that of OpenDP (Laplace only, optional extra).
-    word_bits, residual_bits : int
-        Sizes of the random words [bits]. Tests make them small so that rare paths run often;
-        the distribution does not depend on them.
 
     Raises
     ------
@@ -113,8 +104,6 @@ class Mechanism(LossDistribution):
 
     paper_bounds: ClassVar[bool] = False
     """True if the paper states its bounds for this noise, by its scale λ."""
-
-    engines: ClassVar[tuple[str, ...]] = ("table",)
 
     @staticmethod
     @abstractmethod
@@ -161,9 +150,6 @@ class Mechanism(LossDistribution):
         on_grid: bool = False,
         touches: int = 1,
         max_epsilon: float = MAX_EPSILON,
-        engine: str = "table",
-        word_bits: int = WORD_BITS,
-        residual_bits: int = RESIDUAL_BITS,
     ) -> None:
         self.exact_epsilon = exact("epsilon", epsilon)
         self.exact_sensitivity = exact("sensitivity", sensitivity)
@@ -172,11 +158,6 @@ class Mechanism(LossDistribution):
         self.touches = whole("touches", touches)
         limit = exact("max_epsilon", max_epsilon)
         self.max_epsilon = float(limit)
-        self.engine = one_of("engine", engine, self.engines)
-        self._words = (
-            _bits("word_bits", word_bits, WORD_BITS),
-            _bits("residual_bits", residual_bits, 64),
-        )
         self._metered_grid = exact("grid", grid)
         self._check_grid()
         if self.exact_epsilon > limit:
@@ -302,13 +283,6 @@ class Mechanism(LossDistribution):
         values = self._readings(readings)
         target = _output_array(out, values.size)
         secret, _ = release_key(rng, key)
-        if self.engine == "opendp":
-            if rng is not None or key is not None:
-                raise InputError(
-                    "engine 'opendp' takes neither rng nor key: it draws its own random bits."
-                )
-            target[...] = self._release_with_opendp(values)
-            return self._to_watts(target)
         self._add(values, secret, target)
         return target
 
@@ -362,7 +336,6 @@ class Mechanism(LossDistribution):
             "on_grid": self.on_grid,
             "touches": self.touches,
             "max_epsilon": self.max_epsilon,
-            "engine": self.engine,
         }
 
     def describe(self) -> dict[str, Any]:
@@ -380,8 +353,7 @@ class Mechanism(LossDistribution):
             "touches": self.touches,
             "max_epsilon": self.max_epsilon,
             "coarsened": self.coarsened,
-            "engine": self.engine,
-            "guarantee": GUARANTEE if self.engine == "table" else "OpenDP",
+            "guarantee": GUARANTEE,
         }
 
     def __repr__(self) -> str:
@@ -469,16 +441,6 @@ class Mechanism(LossDistribution):
         if self.exact_grid.denominator != 1:
             steps /= float(self.exact_grid.denominator)
         return steps
-
-    def _release_with_opendp(self, values: FloatArray) -> IntArray:  # noqa: ARG002
-        """Return noisy readings in grid steps from the sampler of OpenDP, where it is offered."""
-        raise InputError(f"engine 'opendp' does not offer {self.name} noise.")
-
-
-def _bits(name: str, value: int, most: int) -> int:
-    if whole(name, value, least=4) > most:
-        raise InputError(f"{name} must be at most {most}, got {value}.")
-    return value
 
 
 def _check_readings(readings: ArrayLike, limit: float) -> FloatArray:

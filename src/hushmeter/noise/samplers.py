@@ -19,21 +19,19 @@ from numpy.typing import NDArray
 
 from hushmeter.checks import IntArray
 from hushmeter.errors import InputError
-from hushmeter.noise.certified_masses import (
-    CertifiedDistribution,
-    DiscreteGaussian,
-    FlatStaircase,
-    GeometricDigit,
-    StairClass,
-    TwoSidedGeometric,
-)
 from hushmeter.noise.randomness import BLOCK, Streams
 from hushmeter.noise.table_sampler import (
     MAX_CELL_BITS,
     RESIDUAL_BITS,
     TAIL_BITS,
     WORD_BITS,
+    CertifiedDistribution,
+    DiscreteGaussian,
+    FlatStaircase,
+    GeometricDigit,
+    StairClass,
     TableSampler,
+    TwoSidedGeometric,
 )
 
 BASE = (1 << 12) - 1
@@ -79,10 +77,8 @@ class OneTable:
     planes = 1
     dtype: type = np.int32
 
-    def __init__(
-        self, distribution: CertifiedDistribution, word_bits: int, residual_bits: int
-    ) -> None:
-        self.fill = TableSampler(distribution, 0, word_bits, residual_bits).fill
+    def __init__(self, distribution: CertifiedDistribution) -> None:
+        self.fill = TableSampler(distribution).fill
 
 
 class DigitSampler:
@@ -95,7 +91,12 @@ class DigitSampler:
     dtype: type = np.float64
 
     def __init__(
-        self, rate: Fraction, digits: int, base: int, word_bits: int, residual_bits: int
+        self,
+        rate: Fraction,
+        digits: int,
+        base: int = BASE,
+        word_bits: int = WORD_BITS,
+        residual_bits: int = RESIDUAL_BITS,
     ) -> None:
         self.planes = digits
         self._base = base
@@ -129,7 +130,12 @@ class StairSampler:
     dtype: type = np.float64
 
     def __init__(
-        self, stairs: StairClass, digits: int, base: int, word_bits: int, residual_bits: int
+        self,
+        stairs: StairClass,
+        digits: int,
+        base: int = BASE,
+        word_bits: int = WORD_BITS,
+        residual_bits: int = RESIDUAL_BITS,
     ) -> None:
         if stairs.steps >> word_bits:
             raise InputError(
@@ -188,44 +194,25 @@ class StairSampler:
 
 
 @functools.lru_cache(maxsize=16)
-def laplace_sampler(
-    rate: Fraction, word_bits: int = WORD_BITS, residual_bits: int = RESIDUAL_BITS
-) -> Sampler:
-    """Sampler of the discrete Laplace distribution with α = e^(−rate).
-
-    Units: `word_bits`, `residual_bits` [bits].
-    """
+def laplace_sampler(rate: Fraction) -> Sampler:
+    """Sampler of the discrete Laplace distribution with α = e^(−rate)."""
     digits = laplace_digits(rate)
-    if digits == 1:
-        return OneTable(TwoSidedGeometric(rate), word_bits, residual_bits)
-    return DigitSampler(rate, digits, BASE, word_bits, residual_bits)
+    return OneTable(TwoSidedGeometric(rate)) if digits == 1 else DigitSampler(rate, digits)
 
 
 @functools.lru_cache(maxsize=16)
-def staircase_sampler(
-    epsilon: Fraction,
-    steps: int,
-    inner: int,
-    word_bits: int = WORD_BITS,
-    residual_bits: int = RESIDUAL_BITS,
-) -> Sampler:
-    """Sampler of the discrete staircase distribution.
-
-    Units: `steps`, `inner` [grid steps]; `word_bits`, `residual_bits` [bits].
-    """
+def staircase_sampler(epsilon: Fraction, steps: int, inner: int) -> Sampler:
+    """Sampler of the discrete staircase distribution; `steps` and `inner` in grid steps."""
     if _fits_one_table(float(epsilon), steps, inner):
-        return OneTable(FlatStaircase(epsilon, steps, inner), word_bits, residual_bits)
+        return OneTable(FlatStaircase(epsilon, steps, inner))
     digits = staircase_digits(epsilon)
-    stairs = StairClass(epsilon, steps, inner, BASE ** (digits - 1))
-    return StairSampler(stairs, digits, BASE, word_bits, residual_bits)
+    return StairSampler(StairClass(epsilon, steps, inner, BASE ** (digits - 1)), digits)
 
 
 @functools.lru_cache(maxsize=16)
-def gaussian_sampler(
-    variance: Fraction, word_bits: int = WORD_BITS, residual_bits: int = RESIDUAL_BITS
-) -> Sampler:
+def gaussian_sampler(variance: Fraction) -> Sampler:
     """Sampler of the discrete Gaussian distribution in one table; variance in grid steps²."""
-    return OneTable(DiscreteGaussian(variance), word_bits, residual_bits)
+    return OneTable(DiscreteGaussian(variance))
 
 
 def noise_blocks(sampler: Sampler, secret: bytes, count: int) -> Iterator[tuple[int, Noise]]:
@@ -237,14 +224,6 @@ def noise_blocks(sampler: Sampler, secret: bytes, count: int) -> Iterator[tuple[
         part = noise[: count - start]
         sampler.fill(streams, start, part)
         yield start, part
-
-
-def draw_noise(sampler: Sampler, secret: bytes, count: int) -> IntArray:
-    """Draw noise in one array [grid steps]; the parameters are those of `noise_blocks`."""
-    noise = np.empty(count, dtype=np.int64)
-    for start, part in noise_blocks(sampler, secret, count):
-        noise[start : start + part.size] = part
-    return noise
 
 
 def laplace_digits(rate: Fraction) -> int:

@@ -48,11 +48,14 @@ from hushmeter.noise.losses import (
     MAX_POINTS,
     ChangeSize,
     ChangeSteps,
+    Composition,
+    PrivacyLoss,
     Steps,
+    compose_curve,
+    convolve,
 )
 from hushmeter.noise.mechanism import Mechanism
 from hushmeter.noise.parameters import Exact, exact
-from hushmeter.noise.privacy_loss import Composition, PrivacyLoss, compose_curve, convolve
 from hushmeter.noise.samplers import Sampler, staircase_fits, staircase_sampler
 
 MOST_KNOTS = 12
@@ -202,7 +205,7 @@ class Staircase(Mechanism):
         return staircase_fits(self.exact_epsilon, steps)
 
     def _sampler(self) -> Sampler:
-        return staircase_sampler(self.exact_epsilon, self.steps, self.inner, *self._words)
+        return staircase_sampler(self.exact_epsilon, self.steps, self.inner)
 
 
 def worst_curve(mechanism: Staircase, moved: ChangeSteps) -> FloatArray:

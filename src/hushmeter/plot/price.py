@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from hushmeter.advice.planner import Goal
-    from hushmeter.advice.tradeoff import FrontLine
+    from hushmeter.advice.planner import FrontLine, Goal
     from hushmeter.price import Menu
 
 

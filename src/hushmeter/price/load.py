@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hushmeter.errors import DataError
-from hushmeter.releases.estimates import Estimate
+from hushmeter.releases.restore import Estimate
 from hushmeter.trace import SECONDS_PER_HOUR, Trace
 
 

@@ -19,8 +19,8 @@ from hushmeter.price.load import Load, describe_load
 from hushmeter.privacy.accounting import compose_change
 from hushmeter.privacy.meters import metered
 from hushmeter.privacy.units import Unit, with_longest_runs
-from hushmeter.releases.estimates import Estimate
 from hushmeter.releases.request import Request
+from hushmeter.releases.restore import Estimate
 from hushmeter.theory.universal import universal_limit
 from hushmeter.trace import SECONDS_PER_HOUR, Trace, nearest_multiple
 

@@ -20,8 +20,7 @@ from dataclasses import dataclass
 from hushmeter.checks import positive, whole
 from hushmeter.errors import InputError
 from hushmeter.noise import Mechanism
-from hushmeter.noise.losses import DELTA, HOPELESS
-from hushmeter.noise.privacy_loss import Composition
+from hushmeter.noise.losses import DELTA, HOPELESS, Composition
 from hushmeter.privacy.sensitivity import Change, in_steps
 
 

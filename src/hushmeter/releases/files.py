@@ -31,7 +31,8 @@ from hushmeter.files import (
     table_bytes,
 )
 from hushmeter.releases.labels import CELLS
-from hushmeter.releases.receipt import PRIVATE_SCHEMA, SCHEMA, Receipt, overlapping_days
+from hushmeter.releases.private_receipt import PRIVATE_SCHEMA, overlapping_days
+from hushmeter.releases.receipt import SCHEMA, Receipt
 from hushmeter.releases.release import HOURS, Release, View
 from hushmeter.trace import SECONDS_PER_HOUR, TimeArray, Trace
 from hushmeter.write import FORMATS, meter_bytes, meter_format

@@ -1,9 +1,9 @@
 """Which cell belongs to which label of which table: hours, days, months, typical days and bands.
 
 The metered readings become cells of one length. A table groups the cells by a public label and
-publishes one noisy sum for each label (`hushmeter.privacy.tables`). This module turns a word such
-as "days", or a band such as "peak = weekdays 16:00-21:00", into the labels of the cells. It uses
-times and a time zone alone. A new table is one more function in `_MAKERS`.
+publishes one noisy sum for each label (`hushmeter.privacy.sensitivity`). This module turns a word
+such as "days", or a band such as "peak = weekdays 16:00-21:00", into the labels of the cells. It
+uses times and a time zone alone. A new table is one more function in `_MAKERS`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hushmeter.clock import CivilDays, civil_days, transitions, weekday
 from hushmeter.errors import DataError, InputError, UnknownNameError
 from hushmeter.formatting import duration_in_words
 from hushmeter.privacy.meters import Metered, without_values
-from hushmeter.privacy.tables import NO_LABEL, Table
+from hushmeter.privacy.sensitivity import NO_LABEL, Table
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, TimeArray, Trace, intervals_in
 
 CELLS, BANDS, REST, REGISTER = "cells", "bands", "rest", "register"

@@ -5,9 +5,9 @@ the unit of protection, the cells, and every published table with its noise. ε,
 best attacker and the standard errors follow from these. `Promise.release` applies it to readings.
 
 *One table of cells* has the noise of one mechanism. *Several tables* have Gaussian noise of
-different widths (`hushmeter.releases.budget`). The span "when" publishes the cells and the sums of
-complete days: the sum of a day moves only by the rounding of the meter, so its noise is that of one
-more value, or none.
+different widths (`hushmeter.releases.estimate`). The span "when" publishes the cells and the sums
+of complete days: the sum of a day moves only by the rounding of the meter, so its noise is that of
+one more value, or none.
 """
 
 from __future__ import annotations
@@ -33,10 +33,9 @@ from hushmeter.formatting import (
 )
 from hushmeter.noise import Mechanism, clamped
 from hushmeter.noise.gaussian import joint_epsilon, joint_odds
-from hushmeter.noise.losses import DELTA
+from hushmeter.noise.losses import DELTA, Composition
 from hushmeter.noise.mechanism import Rng
 from hushmeter.noise.parameters import MAX_STEPS, clamp_bounds, per_watt
-from hushmeter.noise.privacy_loss import Composition
 from hushmeter.noise.randomness import release_key
 from hushmeter.privacy.accounting import (
     ApplianceAccount,
@@ -59,7 +58,7 @@ from hushmeter.releases.labels import (
     make_tables,
     of_sums,
 )
-from hushmeter.releases.purposes import StandardErrors, errors_of
+from hushmeter.releases.purposes import Errors, errors_of
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Trace
 
 if TYPE_CHECKING:
@@ -155,7 +154,7 @@ class Promise:
         return self._lengths(self.unit.changes)
 
     def _lengths(self, changes: Sequence[Change]) -> FloatArray:
-        from hushmeter.releases.budget import lengths_of
+        from hushmeter.releases.estimate import lengths_of
 
         return lengths_of([entry.table for entry in self.tables], changes, self.grid)
 
@@ -201,7 +200,7 @@ class Promise:
         return max(found, key=lambda one: one.habit_odds)
 
     @cached_property
-    def errors(self) -> StandardErrors:
+    def errors(self) -> Errors:
         """Standard errors of hours, days, months, the typical day and register values."""
         return errors_of(self)
 
@@ -230,7 +229,7 @@ class Promise:
     @property
     def sources(self) -> tuple[str, ...]:
         """Where the numbers that calibrated the noise came from, by the times of the cells."""
-        from hushmeter.releases.receipt import list_parameters
+        from hushmeter.releases.private_receipt import list_parameters
 
         times = None if self.cells.model else self.cells.times
         numbers = list_parameters(self.unit, self.home, times)
@@ -349,7 +348,7 @@ class Promise:
         DataError
             If a reading cannot be released. Nothing is released then.
         """
-        from hushmeter.releases.receipt import private_receipt, refuse_learnt_from_these
+        from hushmeter.releases.private_receipt import private_receipt, refuse_learnt_from_these
         from hushmeter.releases.release import Release
 
         promise = self._fitted_to(trace, simulation=rng is not None)

@@ -1,4 +1,4 @@
-r"""What released data is for, and the standard error of its number in every kind of release.
+r"""What released data is for, and the errors of its numbers in every kind of release.
 
 The data may be for single hours, days, months, the typical day (the mean of every hour of the day
 over all days of a month) or register values (the energy since the first value). Each release has a
@@ -26,14 +26,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hushmeter.checks import one_of
+from hushmeter.checks import non_negative, one_of, positive
 from hushmeter.errors import InputError
 from hushmeter.formatting import format_two_digits, format_watts, short_duration
 from hushmeter.releases.labels import CELLS, MODEL_DAYS, make_tables, model_month
 from hushmeter.trace import JOULES_PER_KWH, SECONDS_PER_DAY, SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
-    from hushmeter.releases.cost import Cost
+    from hushmeter.noise.mechanism import Mechanism
     from hushmeter.releases.promise import Promise
 
 MEAN_ABS = math.sqrt(2 / math.pi)
@@ -51,7 +51,7 @@ class Purpose:
     name : {"hour", "day", "month", "profile", "register"}
         The word after `--for`.
     field : str
-        Its field of `StandardErrors`.
+        Its field of `Errors`.
     unit : {"W", "kWh"}
         Unit of its number.
     subject : str
@@ -92,15 +92,15 @@ PURPOSES = {
 
 
 @dataclass(frozen=True)
-class StandardErrors:
+class Errors:
     """Standard errors of the numbers of a release, one for each purpose.
 
     Attributes
     ----------
     value_s : float
         Length of a released value [s].
-    value_w : float
-        Standard error of a released value [W].
+    value_w : float or None
+        Standard error of a released value [W]; None if no values are released, only sums.
     hour_w : float or None
         Of the mean power of an hour [W]; None if the values are longer than an hour.
     day_kwh : float
@@ -114,7 +114,7 @@ class StandardErrors:
     """
 
     value_s: float
-    value_w: float
+    value_w: float | None
     hour_w: float | None
     day_kwh: float
     month_kwh: float
@@ -129,13 +129,12 @@ class StandardErrors:
 
     def cost(self, price_per_kwh: float) -> Cost:
         """The mean absolute errors of nearly normal noise, and the error of the bill of a month."""
-        from hushmeter.releases.cost import Cost
-
         month = MEAN_ABS * self.month_kwh
+        hour = self.value_w if self.hour_w is None else self.hour_w
         return Cost(
             interval_s=self.value_s,
-            reading_w=MEAN_ABS * self.value_w,
-            hourly_w=MEAN_ABS * (self.value_w if self.hour_w is None else self.hour_w),
+            reading_w=None if self.value_w is None else MEAN_ABS * self.value_w,
+            hourly_w=None if hour is None else MEAN_ABS * hour,
             daily_kwh=MEAN_ABS * self.day_kwh,
             monthly_kwh=month,
             monthly_bill=month * price_per_kwh,
@@ -143,7 +142,7 @@ class StandardErrors:
         )
 
 
-def errors_of(promise: Promise) -> StandardErrors:
+def errors_of(promise: Promise) -> Errors:
     """Standard errors of a promise, root mean squares over a month of 30 days without a gap."""
     if len(promise.tables) == 1 and promise.tables[0].name == CELLS:
         return independent_errors(promise.noise.std, promise.cells.interval_s)
@@ -165,9 +164,9 @@ def errors_of(promise: Promise) -> StandardErrors:
     short = month.interval_s <= SECONDS_PER_HOUR * _SLACK
     shown = {entry.name for entry in promise.tables}
     kwh = month.interval_s / JOULES_PER_KWH
-    return StandardErrors(
+    return Errors(
         value_s=month.interval_s,
-        value_w=cell,
+        value_w=cell if CELLS in shown else None,
         hour_w=cell / math.sqrt(in_hour) if short and CELLS in shown else None,
         day_kwh=day * kwh,
         month_kwh=whole * kwh,
@@ -176,14 +175,14 @@ def errors_of(promise: Promise) -> StandardErrors:
     )
 
 
-def independent_errors(sigma: float, value_s: float) -> StandardErrors:
+def independent_errors(sigma: float, value_s: float) -> Errors:
     """Standard errors of values of `value_s` seconds with independent noise of σ watts."""
     kwh, in_day = value_s / JOULES_PER_KWH, SECONDS_PER_DAY / value_s
     hour = None
     if value_s <= SECONDS_PER_HOUR * _SLACK:
         hour = sigma * math.sqrt(value_s / SECONDS_PER_HOUR)
     day = sigma * math.sqrt(in_day) * kwh
-    return StandardErrors(
+    return Errors(
         value_s=value_s,
         value_w=sigma,
         hour_w=hour,
@@ -206,3 +205,97 @@ def choose_purpose(purpose: str | None, value_s: float) -> str:
             "choose --for day, month or register."
         )
     return purpose
+
+
+HOURS_PER_DAY, DAYS_PER_MONTH = 24, 30
+PRICE_PER_KWH = 0.30
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Expected absolute errors of released readings.
+
+    Attributes
+    ----------
+    interval_s : float
+        Length of a released reading [s].
+    reading_w : float or None
+        Error of one released reading, E|n| [W]; None if only sums are released.
+    hourly_w : float or None
+        Error of the mean power of an hour [W]; the error of one reading if that is longer.
+    daily_kwh : float
+        Error of the energy of a day [kWh].
+    monthly_kwh : float
+        Error of the energy of 30 days [kWh].
+    monthly_bill : float
+        Error of the bill of 30 days, at `price_per_kwh`.
+    price_per_kwh : float
+        Price of one kWh.
+    """
+
+    interval_s: float
+    reading_w: float | None
+    hourly_w: float | None
+    daily_kwh: float
+    monthly_kwh: float
+    monthly_bill: float
+    price_per_kwh: float
+
+
+def expect_cost(
+    mechanism: Mechanism, interval_s: float, *, price_per_kwh: float = PRICE_PER_KWH
+) -> Cost:
+    """Compute the errors that a mechanism causes in readings of a given length.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        The noise of one released reading.
+    interval_s : float
+        Length of a released reading [s].
+    price_per_kwh : float, default 0.30
+        Price of one kWh.
+
+    Returns
+    -------
+    Cost
+
+    Raises
+    ------
+    InputError
+        If the interval is not positive, or the price is negative.
+
+    Notes
+    -----
+    The noise of different readings is independent. The sum of n readings therefore has the
+    standard deviation σ√n and, because it is nearly normal, the mean absolute error σ√(2n/π). The
+    relative error of an energy is thus much smaller than that of a reading.
+    """
+    interval_s = positive("interval_s", interval_s)
+    price = non_negative("price_per_kwh", price_per_kwh)
+    daily = _sum_error(mechanism, SECONDS_PER_DAY / interval_s, interval_s)
+    days = DAYS_PER_MONTH * SECONDS_PER_DAY / interval_s
+    monthly = _sum_error(mechanism, days, interval_s)
+    per_hour = SECONDS_PER_HOUR / interval_s
+    return Cost(
+        interval_s=interval_s,
+        reading_w=mechanism.mean_abs,
+        hourly_w=_mean_abs_of_sum(mechanism, per_hour) / per_hour,
+        daily_kwh=daily,
+        monthly_kwh=monthly,
+        monthly_bill=monthly * price,
+        price_per_kwh=price,
+    )
+
+
+def _mean_abs_of_sum(mechanism: Mechanism, readings: float) -> float:
+    """E|Σ n| [W] of a number of independent readings; a number below 1 is a part of one."""
+    if readings <= 1:
+        return mechanism.mean_abs * readings
+    return mechanism.std * math.sqrt(2 * readings / math.pi)
+
+
+def _sum_error(mechanism: Mechanism, readings: float, interval_s: float) -> float:
+    """E|Σ n| of a number of independent readings as energy [kWh]."""
+    joules = _mean_abs_of_sum(mechanism, readings) * interval_s
+    return joules / SECONDS_PER_HOUR / 1000

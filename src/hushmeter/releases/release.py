@@ -22,8 +22,11 @@ from hushmeter.noise.mechanism import Mechanism, Rng
 from hushmeter.privacy.meters import metered
 from hushmeter.privacy.units import Unit
 from hushmeter.releases.labels import CELLS, REGISTER, LabelledTable, make_tables, split_words
+from hushmeter.releases.private_receipt import PrivateReceipt
 from hushmeter.releases.promise import Promise, promise_of
-from hushmeter.releases.receipt import PrivateReceipt, Receipt, receipt_text
+from hushmeter.releases.receipt import (
+    Receipt,
+)
 from hushmeter.trace import JOULES_PER_KWH, Trace, drawn_lines
 
 if TYPE_CHECKING:
@@ -205,7 +208,9 @@ class Release:
         return self.promise.cells.interval_s / JOULES_PER_KWH
 
     def __str__(self) -> str:
-        return receipt_text(self.receipt, self.private)
+        if self.private is None:
+            return str(self.receipt)
+        return self.private.text(self.receipt)
 
     def _repr_html_(self) -> str:
         """What the public receipt states, with a small picture, for notebooks."""

@@ -28,7 +28,7 @@ from hushmeter.privacy.sensitivity import corner
 from hushmeter.privacy.units import Unit, calibrate, refuse_large_register
 from hushmeter.releases.labels import CELLS, Cells, cells_of, check_tables
 from hushmeter.releases.promise import NoisyTable, Promise, promise_of
-from hushmeter.releases.purposes import StandardErrors, independent_errors
+from hushmeter.releases.purposes import Errors, independent_errors
 from hushmeter.releases.request import Request
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, intervals_in, nearest_multiple
 
@@ -130,7 +130,7 @@ def _cells(request: Request, metered: Metered, every: float | str | None) -> Cel
 
 def _share(request: Request, metered: Metered, unit: Unit, cells: Cells, epsilon: Exact) -> Promise:
     """Return the promise of several tables that share one ε."""
-    from hushmeter.releases.budget import divide_budget, lengths_of
+    from hushmeter.releases.estimate import divide_budget, lengths_of
 
     delta = float(exact("delta", request.delta))
     refuse_large_register("gaussian", unit)
@@ -271,11 +271,7 @@ def find_best(request: Request, metered: Metered) -> Promise:
     return found.on(cells_of(metered, found.cells.interval_s))
 
 
-def least_error(
-    requests: Sequence[Request],
-    metered: Metered,
-    accepts: Callable[[StandardErrors], bool] = lambda errors: True,  # noqa: ARG005
-) -> Promise:
+def least_error(requests: Sequence[Request], metered: Metered) -> Promise:
     """Return the promise with the least error of several candidates of one wish.
 
     A mechanism and a length that cannot be better than a promise that is already known are not
@@ -304,7 +300,7 @@ def least_error(
             refused = error
             continue
         price = price_of(promise.errors, purpose)
-        if accepts(promise.errors) and (best is None or price < best[0]):
+        if best is None or price < best[0]:
             best = (price, promise)
     if best is None:
         raise refused or InputError("no release keeps these odds; allow larger odds.")
@@ -316,7 +312,7 @@ def _goal(request: Request) -> float:
     return max(request.odds, NEAR_A_COIN)
 
 
-def price_of(errors: StandardErrors, purpose: str) -> tuple[float, float, float]:
+def price_of(errors: Errors, purpose: str) -> tuple[float, float, float]:
     """The numbers by which promises are ranked, the most important one first."""
     first, hour = (
         math.inf if error is None else error for error in (errors.of(purpose), errors.hour_w)

@@ -9,8 +9,7 @@ import numpy as np
 
 from hushmeter.errors import DataError
 from hushmeter.formatting import format_watts, out_of_100
-from hushmeter.noise.losses import DELTA
-from hushmeter.noise.privacy_loss import Composition
+from hushmeter.noise.losses import DELTA, Composition
 from hushmeter.plot.accuracy import draw_bounds, draw_sweep, mean_and_band
 from hushmeter.releases.promise import account
 from hushmeter.report.blocks import (

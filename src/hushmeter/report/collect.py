@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from hushmeter.errors import DataError, HushmeterError
 from hushmeter.files import parse_json
-from hushmeter.releases.receipt import PRIVATE_SCHEMA as PRIVATE_RECEIPT
+from hushmeter.releases.private_receipt import PRIVATE_SCHEMA as PRIVATE_RECEIPT
 from hushmeter.releases.receipt import SCHEMA as RECEIPT
 from hushmeter.report import ADVICE, BATTERY, DAY, GUESS, PRICE
 from hushmeter.study.figures.item import Caption, read_caption

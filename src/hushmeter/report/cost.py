@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 from hushmeter.formatting import format_watts
 from hushmeter.plot.readings import draw_hours
 from hushmeter.privacy.units import Unit, calibrate, resolve_unit
-from hushmeter.releases.cost import DAYS_PER_MONTH, HOURS_PER_DAY, PRICE_PER_KWH, Cost, expect_cost
+from hushmeter.releases.purposes import (
+    DAYS_PER_MONTH,
+    HOURS_PER_DAY,
+    PRICE_PER_KWH,
+    Cost,
+    expect_cost,
+)
 from hushmeter.report.blocks import (
     Block,
     Cell,
@@ -134,8 +140,8 @@ def _error_row(epsilon: float, found: Utility, cost: Cost | None) -> list[str | 
     expected = [""] * len(measured)
     if cost is not None:
         expected = [
-            format_watts(cost.reading_w),
-            format_watts(cost.hourly_w),
+            format_watts(cost.reading_w or 0.0),
+            format_watts(cost.hourly_w or 0.0),
             "",
             format_watts(_day_watts(cost.daily_kwh)),
             format_watts(_day_watts(cost.monthly_kwh) / DAYS_PER_MONTH),

@@ -22,7 +22,7 @@ from hushmeter.privacy.meters import metered
 from hushmeter.read import read_home_recording, read_meter
 from hushmeter.releases.labels import Cells, cells_of, make_tables
 from hushmeter.releases.promise import Promise
-from hushmeter.releases.purposes import PURPOSES, StandardErrors
+from hushmeter.releases.purposes import PURPOSES, Errors
 from hushmeter.releases.release import Release
 from hushmeter.releases.request import Request
 from hushmeter.releases.restore import Restored, restore
@@ -190,7 +190,7 @@ def purpose_values(cells: Cells, watts: FloatArray) -> dict[str, FloatArray]:
     }
 
 
-def _by_purpose(errors: StandardErrors) -> dict[str, float]:
+def _by_purpose(errors: Errors) -> dict[str, float]:
     """The stated standard errors by the name of the purpose."""
     found = {name: errors.of(name) for name in PURPOSES}
     return {name: np.nan if error is None else error for name, error in found.items()}

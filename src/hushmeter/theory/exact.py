@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from hushmeter.checks import FloatArray, finite_vector, one_of, positive_array, whole
 from hushmeter.errors import InputError
 from hushmeter.home import Home
-from hushmeter.noise.distribution import GridDistribution
+from hushmeter.noise.losses import GridDistribution
 from hushmeter.theory.series import series_accuracy
 from hushmeter.trace import Trace
 

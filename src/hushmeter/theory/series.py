@@ -14,7 +14,7 @@ import numpy as np
 from hushmeter.checks import BoolArray, FloatArray
 from hushmeter.errors import InputError
 from hushmeter.home import Home
-from hushmeter.noise.distribution import GridDistribution
+from hushmeter.noise.losses import GridDistribution
 from hushmeter.trace import Trace
 
 NEGLIGIBLE = 1e-15

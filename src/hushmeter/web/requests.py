@@ -15,8 +15,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hushmeter.advice.own_use import compare_promise
-from hushmeter.advice.sentences import explain
+from hushmeter.advice.sentences import compare_promise, explain
 from hushmeter.appliance_kinds import catalogue
 from hushmeter.errors import InputError
 from hushmeter.files import parse_json

@@ -14,8 +14,7 @@ from hushmeter.home import NUMBERS, Appliance, Home, LearntFrom
 from hushmeter.noise import MECHANISMS
 from hushmeter.noise.mechanism import MAX_EPSILON
 from hushmeter.privacy.units import PROTECT, SPANS
-from hushmeter.releases.cost import PRICE_PER_KWH
-from hushmeter.releases.purposes import PURPOSES
+from hushmeter.releases.purposes import PRICE_PER_KWH, PURPOSES
 
 # No home lies outside these limits, and the library's arithmetic is safe inside them.
 MIN_WATTS, MAX_WATTS = 1e-2, 1e5

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from hushmeter.advice.own_use import compare_promise, compare_with_use
 from hushmeter.advice.planner import FORMS, advise, public_facts
-from hushmeter.advice.sentences import explain
+from hushmeter.advice.sentences import compare_promise, compare_with_use, explain
 from hushmeter.checks import BoolArray, FloatArray, IntArray, whole
 from hushmeter.errors import DataError, InputError
 from hushmeter.learn.inspection import find_regime
@@ -23,7 +22,7 @@ from hushmeter.learn.statements import Finding, findings
 from hushmeter.noise.mechanism import MAX_EPSILON
 from hushmeter.privacy.meters import Metered, metered
 from hushmeter.releases.labels import VIEWS, cells_of
-from hushmeter.releases.receipt import THESE_READINGS, list_parameters
+from hushmeter.releases.private_receipt import THESE_READINGS, list_parameters
 from hushmeter.releases.restore import Restored, restore
 from hushmeter.theory.bounds import bound_curves, switch_limit
 from hushmeter.theory.universal import mean_limit

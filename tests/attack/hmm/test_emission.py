@@ -13,8 +13,8 @@ from hushmeter.attack.hmm.emission import (
     gaussian_log_densities,
     noisy_log_density,
 )
-from hushmeter.noise.distribution import GridDistribution
 from hushmeter.noise.laplace import continuous_log_density
+from hushmeter.noise.losses import GridDistribution
 
 MECHANISMS = [
     Laplace(epsilon=0.5, sensitivity=10.0),

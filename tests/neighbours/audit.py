@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from tests.neighbours.rewriting import RawFile, Run
 
 from hushmeter.checks import RngLike, whole
 from hushmeter.clock import day_bounds, local_times
@@ -24,7 +25,6 @@ from hushmeter.privacy.meters import metered
 from hushmeter.read import ReadOptions, Recording
 from hushmeter.releases.promise import Promise, check_metering
 from hushmeter.releases.request import Request
-from hushmeter.releases.rewriting import RawFile, Run
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Trace
 
 if TYPE_CHECKING:

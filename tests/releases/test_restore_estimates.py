@@ -10,8 +10,7 @@ from scipy.stats import chi2
 
 import hushmeter as hm
 from hushmeter.errors import DataError
-from hushmeter.releases.estimates import holds_estimates, read_estimates
-from hushmeter.releases.restore import read_restored, restore_file
+from hushmeter.releases.restore import holds_estimates, read_estimates, read_restored, restore_file
 
 HOME = hm.synth.ready_home("evening")
 KETTLE = HOME.subset(["kettle"])

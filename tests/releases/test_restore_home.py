@@ -7,8 +7,7 @@ import pytest
 
 import hushmeter as hm
 from hushmeter.errors import DataError, InputError
-from hushmeter.releases import restore as without_home
-from hushmeter.restoration import restore_file
+from hushmeter.releases.restore import restore_file
 
 HOME = hm.synth.ready_home("evening")
 KETTLE = HOME.subset(["kettle"])
@@ -28,7 +27,7 @@ def test_a_known_home_makes_restored_values_better(day):
     """Also with a constant load of 180 W that is no appliance of the home."""
     load = hm.Trace(day.readings + 180.0, 6.0, day.start).coarsen(60.0)
     done = released(load)
-    with_home, alone = hm.restore(done, home=HOME), without_home.restore(done)
+    with_home, alone = hm.restore(done, home=HOME), hm.restore(done)
     errors = [
         np.abs(trace.readings - load.readings).mean()
         for trace in (done.trace, alone.trace, with_home.trace)
@@ -44,7 +43,7 @@ def test_hours_and_calendars_are_restored_without_the_home(day):
     hours = released(day.coarsen("1h"))
     found = hm.restore(hours, home=HOME)
     assert found.source["method"] == "loads"
-    np.testing.assert_array_equal(found.trace.readings, without_home.restore(hours).trace.readings)
+    np.testing.assert_array_equal(found.trace.readings, hm.restore(hours).trace.readings)
     calendar = hm.release_views(day.coarsen("1h"), epsilon=1, home=KETTLE, rng=1)
     np.testing.assert_array_equal(
         hm.restore(calendar, home=HOME).estimate, hm.restore(calendar).estimate

@@ -10,8 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hushmeter.privacy.sensitivity import Change
-from hushmeter.privacy.tables import NO_LABEL, Table, _overlaps, every_cell, sensitivity
+from hushmeter.privacy.sensitivity import (
+    NO_LABEL,
+    Change,
+    Table,
+    _overlaps,
+    every_cell,
+    sensitivity,
+)
 from hushmeter.trace import Metering
 
 WATT = Fraction(1)

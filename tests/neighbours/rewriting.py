@@ -16,6 +16,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tests.neighbours.raw_cells import CODES, ParquetCells, RawCells, Row, open_cells
+from tests.neighbours.raw_changes import ChangedRows, moment_of
+from tests.neighbours.raw_channels import (
+    Channel,
+    Run,
+    find_takers,
+    is_plug_of,
+    make_channel,
+    set_price,
+    sum_by_time,
+)
+from tests.neighbours.raw_tables import MOST_WORDS, Layout, TableChannels
 
 from hushmeter.checks import FloatArray, IntArray
 from hushmeter.errors import DataError
@@ -35,18 +47,6 @@ from hushmeter.read.source import MemoryFile
 from hushmeter.read.table import RowChoice
 from hushmeter.read.text_table import RawTable, find_frame, table_of_rows
 from hushmeter.read.times import to_utc
-from hushmeter.releases.raw_cells import CODES, ParquetCells, RawCells, Row, open_cells
-from hushmeter.releases.raw_changes import ChangedRows, moment_of
-from hushmeter.releases.raw_channels import (
-    Channel,
-    Run,
-    find_takers,
-    is_plug_of,
-    make_channel,
-    set_price,
-    sum_by_time,
-)
-from hushmeter.releases.raw_tables import MOST_WORDS, Layout, TableChannels
 from hushmeter.trace import SECONDS_PER_HOUR
 
 LARGEST_FILE = 50_000_000

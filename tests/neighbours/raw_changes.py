@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from tests.neighbours.raw_cells import Row
+from tests.neighbours.raw_channels import Run, is_plug_of, read_cells
 
 from hushmeter.errors import DataError
-from hushmeter.releases.raw_cells import Row
-from hushmeter.releases.raw_channels import Run, is_plug_of, read_cells
 
 
 @dataclass

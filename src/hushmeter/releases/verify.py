@@ -1,12 +1,14 @@
-"""`hm.verify` for a release: is it what its public receipt states?
+"""`hm.verify`: is a release, or a released folder of a fleet, what its publisher states?
 
-The promise is made again from the receipt and from the times of the released cells, and every
-number and sentence of the receipt is compared with the one that follows from it.
+The promise of a release is made again from its receipt and from the times of the released cells,
+and every number and sentence of the receipt is compared with the one that follows from it. Folders
+of another schema have verifiers of their own, which are imported only if such a folder is met.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from hushmeter.clock import local_times
-from hushmeter.errors import DataError, HushmeterError
+from hushmeter.errors import DataError, HushmeterError, InputError
 from hushmeter.files import one_sentence, table_bytes
 from hushmeter.releases.files import (
     RECEIPT,
@@ -26,9 +28,8 @@ from hushmeter.releases.files import (
     receipt_path,
     release_of,
 )
+from hushmeter.releases.private_receipt import OTHER_DAYS, THESE_READINGS
 from hushmeter.releases.receipt import (
-    OTHER_DAYS,
-    THESE_READINGS,
     Receipt,
     describe_output,
     describe_promise,
@@ -39,6 +40,10 @@ from hushmeter.releases.signing import check_signature
 
 TOLERANCE = 1e-9
 """Relative difference between two ways to compute the same number."""
+
+VERIFIERS = {"manifest.json": "hushmeter.fleet.released_folder:check_released_folder"}
+"""Functions of higher packages that check a folder, by the file that describes it; each returns one
+sentence for everything that differs. They are imported only if such a folder is met."""
 
 SOURCES = {"typed", "catalogue", OTHER_DAYS, THESE_READINGS}
 
@@ -55,6 +60,55 @@ class Verification:
     def passed(self) -> bool:
         """True if nothing differs."""
         return not self.problems
+
+
+def verify(path: str | Path, *, key: str | Path | None = None) -> Verification:
+    """Check a release against what its publisher states about it.
+
+    Parameters
+    ----------
+    path : str or Path
+        A released file with its receipt beside it, the folder of a calendar release, or the
+        folder of a released fleet or of its sums with its manifest.
+    key : str or Path, optional
+        Ed25519 public key (PEM) that must have signed the receipt of a file.
+
+    Returns
+    -------
+    Verification
+        What was checked and every difference. For a file: SHA-256, rows, times, the arithmetic
+        of the receipt and its signature. For a folder: SHA-256 and rows of every file, sums, and
+        files that the manifest does not list.
+
+    Raises
+    ------
+    DataError
+        If there is nothing to check: the receipt or manifest is missing or cannot be read, or
+        names a file outside the folder.
+    InputError
+        If a key is given for a folder.
+
+    Notes
+    -----
+    `verify` shows that the file and its receipt belong together and do not contradict each other.
+    It cannot show that the publisher added the noise that the receipt describes.
+    """
+    place = Path(path)
+    if not place.exists():
+        raise DataError(f"{place} does not exist.")
+    if not place.is_dir() or receipt_path(place).exists():
+        return verify_release(place, key)
+    if key is not None:
+        raise InputError("a key can confirm the receipt of a file, not the manifest of a folder.")
+    problems = tuple(import_name(VERIFIERS["manifest.json"])(place))
+    checks = () if problems else (f"{place} is exactly what its manifest describes.",)
+    return Verification(place, checks, problems)
+
+
+def import_name(name: str) -> Any:
+    """Import what a name such as "package.module:function" means."""
+    module, _, attribute = name.partition(":")
+    return getattr(importlib.import_module(module), attribute)
 
 
 def verify_release(

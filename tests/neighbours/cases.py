@@ -7,7 +7,8 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 import numpy as np
-from tests.releases.raw_files import (
+from tests.neighbours.audit import compare_neighbours
+from tests.neighbours.raw_files import (
     WRITERS,
     House,
     Meter,
@@ -21,7 +22,6 @@ from tests.releases.raw_files import (
 import hushmeter as hm
 from hushmeter.errors import HushmeterError
 from hushmeter.read import read_bytes
-from hushmeter.releases.neighbours import compare_neighbours
 from hushmeter.releases.promise import check_metering
 from hushmeter.releases.receipt import describe_promise
 

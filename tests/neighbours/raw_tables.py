@@ -10,14 +10,14 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from tests.neighbours.raw_cells import Row
+from tests.neighbours.raw_channels import Channel, Run, Words, make_channel, read_cells, set_price
 
 from hushmeter.checks import FloatArray, IntArray
 from hushmeter.read.column_roles import PlannedTable
 from hushmeter.read.columns import Column, times_of_day
 from hushmeter.read.headers import has_word, read_meaning
 from hushmeter.read.recording import PublicFacts
-from hushmeter.releases.raw_cells import Row
-from hushmeter.releases.raw_channels import Channel, Run, Words, make_channel, read_cells, set_price
 
 # What a plug writes while nothing runs.
 OFF = re.compile(r"(?i)|0+([.,]0+)?|-+|off|aus|uit|idle|none|nan|null|standby")

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 import hushmeter as hm
 from hushmeter.errors import InputError
 from hushmeter.privacy.sensitivity import Change
-from hushmeter.releases.budget import divide_budget, lengths_of
-from hushmeter.releases.estimate import TableEstimate
+from hushmeter.releases.estimate import TableEstimate, divide_budget, lengths_of
 from hushmeter.releases.labels import (
     CELLS,
     REST,
