@@ -53,7 +53,7 @@ def fleet(
     spark: Annotated[str | None, given.SPARK] = None,
     jobs: Annotated[int, given.JOBS] = 1,
     head: Annotated[
-        str | None, typer.Option(help="Refuse a ledger without this earlier high-water mark.")
+        str | None, given.job_option(help="Refuse a ledger without this earlier high-water mark.")
     ] = None,
     dry_run: Annotated[bool, given.DRY_RUN] = False,
     resume: Annotated[bool, given.RESUME] = False,
