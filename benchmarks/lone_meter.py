@@ -20,8 +20,7 @@ from tests.learn.real_homes import FILES, RealHome, away_days, first_uses, read_
 
 import hushmeter as hm
 from hushmeter.checks import FloatArray
-from hushmeter.learn.habits import find_activity
-from hushmeter.learn.local_readings import clean
+from hushmeter.learn.habits import clean, find_activity
 from hushmeter.learn.statements import Finding, Findings
 from hushmeter.synth import Household
 from hushmeter.trace import Trace

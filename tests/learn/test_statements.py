@@ -126,8 +126,7 @@ def test_any_readings_give_plain_findings(interval_s, count, zone, seed):
     assert all(finding.sentence.endswith(".") for finding in found.findings)
 
 
-PRIVATE = {"hushmeter.learn.local_readings", "hushmeter.learn.habits",
-           "hushmeter.learn.load_events", "hushmeter.learn.statements"}  # fmt: skip
+PRIVATE = {"hushmeter.learn.habits", "hushmeter.learn.load_events", "hushmeter.learn.statements"}
 """Modules whose results depend on the readings and are shown to the household only."""
 ALLOWED = ("hushmeter.learn.inspection", "hushmeter.plot.", "hushmeter.cli.", "hushmeter.web.",
            "hushmeter.report.")  # fmt: skip
