@@ -1,6 +1,8 @@
 """The exceptions of hushmeter.
 
-Every message is one sentence: what is wrong, where, and what to do about it.
+Every message is one sentence: what is wrong, where, and what to do about it. A message names an
+option by the field of the library, such as `unit=kWh`; the command line shows it as --unit kWh, and
+the page in the browser by the name of the input.
 
 ::
 

@@ -214,5 +214,5 @@ def test_daily_readings_show_no_habits_within_a_day(rng):
 
 def test_an_unknown_zone_is_stated(rng):
     trace = Trace(rng.uniform(100, 900, 240), HOUR, "2024-01-01T00:00Z")
-    assert any("--tz" in note for note in hm.findings(trace).notes)
-    assert not any("--tz" in note for note in hm.findings(trace, tz="Europe/Rome").notes)
+    assert any("`tz=" in note for note in hm.findings(trace).notes)
+    assert not any("`tz=" in note for note in hm.findings(trace, tz="Europe/Rome").notes)

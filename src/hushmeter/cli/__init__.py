@@ -226,8 +226,9 @@ def main() -> None:
         sys.exit(app(prog_name="hushmeter", standalone_mode=False))
     except HushmeterError as error:
         from hushmeter.cli.job_log import exit_code_of
+        from hushmeter.cli.output import with_flags
 
-        _fail(str(error), exit_code_of(error))
+        _fail(with_flags(str(error)), exit_code_of(error))
     except Exception as error:
         if hasattr(error, "format_message"):
             _fail_usage(error)

@@ -5,6 +5,7 @@ Bars go to standard error, appear on a terminal only, and disappear when the wor
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import textwrap
@@ -19,13 +20,19 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 
+OPTION = re.compile(r"`([a-z_]+)=([^`]*)`")
 FILE_WIDTH = 10_000
 """Columns of a table that goes to a file or a pipe, so that no cell is cut."""
 
 
+def with_flags(sentence: str) -> str:
+    """A sentence of the library in which `unit=kWh` is written as --unit kWh."""
+    return OPTION.sub(lambda m: f"--{m[1].replace('_', '-')} {m[2]}".rstrip(), sentence)
+
+
 def print_sentences(*sentences: str) -> None:
     """Print each sentence on a line of its own; a terminal gets line breaks between words."""
-    for sentence in sentences:
+    for sentence in map(with_flags, sentences):
         if sys.stdout.isatty():
             width = shutil.get_terminal_size().columns
             lines = textwrap.wrap(sentence, width, break_long_words=False, break_on_hyphens=False)
@@ -38,7 +45,7 @@ def print_list(title: str, sentences: Iterable[str]) -> None:
     """Print a title and below it one point for each sentence; a terminal gets line breaks."""
     typer.echo(title)
     for sentence in sentences:
-        text = f"- {sentence}"
+        text = f"- {with_flags(sentence)}"
         if sys.stdout.isatty():
             width = shutil.get_terminal_size().columns
             text = textwrap.fill(

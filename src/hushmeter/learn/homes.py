@@ -225,7 +225,7 @@ def _tell_exports(trace: Trace) -> list[str]:
         return []
     return [
         f"{count} of {len(trace)} readings of the meter are negative, as with solar panels: the "
-        "base load and the tolerance were learnt from net readings; --denoised learns them from "
+        "base load and the tolerance were learnt from net readings; `denoised=` learns them from "
         "the sub-meters instead."
     ]
 

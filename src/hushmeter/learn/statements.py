@@ -225,7 +225,7 @@ def _notes(readings: LocalReadings, *, zone_known: bool) -> tuple[str, ...]:
     if hours_matter and not zone_known:
         notes.append(
             "Clock times are UTC, because the time zone of the home is not known: state it "
-            "(--tz, such as --tz Europe/London)."
+            "(`tz=`, such as `tz=Europe/London`)."
         )
     if readings.silent.size:
         hours = float(np.diff(readings.silent, axis=1).sum()) / SECONDS_PER_HOUR
