@@ -243,7 +243,8 @@ def _weekly(table: Table) -> None:
     """Count weekly events in a year with one and in a year without."""
     for seed in list(SEEDS)[:6]:
         for weekly in ((seed % 7, 14), None):
-            home = hm.synth.household(days=364, interval_s=900, weekly=weekly, seed=seed)
+            habits = hm.synth.Habits(weekly=weekly)
+            home = hm.synth.household(days=364, interval_s=900, habits=habits, seed=seed)
             for interval in (900, 3600):
                 events = hm.findings(home.at(interval), tz=home.zone).of_kind("weekly")
                 right = sum(

@@ -95,7 +95,7 @@ def lived(days=28, seed=1, **options):
 def test_wake_and_quiet_are_those_of_the_diary():
     stated = 0
     for seed in range(8):
-        home, activity = lived(seed=seed, appliances=COOKS, trips_per_month=0)
+        home, activity = lived(seed=seed, appliances=COOKS, habits=synth.Habits(trips_per_month=0))
         days = [day for day in home.diary.days if day.date.weekday() < 5]
         wake, quiet = habits.typical_wake(activity, working=True), habits.typical_quiet(activity)
         if wake is not None:
@@ -110,7 +110,9 @@ def test_wake_and_quiet_are_those_of_the_diary():
 
 @pytest.mark.parametrize("seed", range(4))
 def test_days_away_are_found(seed):
-    home, activity = lived(42, seed, trips_per_month=3, appliances=["fridge", "kettle", "oven"])
+    home, activity = lived(
+        42, seed, habits=synth.Habits(trips_per_month=3), appliances=["fridge", "kettle", "oven"]
+    )
     found = set(activity.dates[activity.away()].tolist())
     truth = {day.date.toordinal() - 719_163 for day in home.diary.days if day.away}
     truth &= set(activity.dates.tolist())
@@ -119,11 +121,11 @@ def test_days_away_are_found(seed):
 
 
 def test_empty_working_days_are_found_only_where_people_work_away():
-    _, at_work = lived(works_away=True, trips_per_month=0, appliances=COOKS, seed=3)
+    _, at_work = lived(habits=synth.Habits(True, 0), appliances=COOKS, seed=3)
     empty = habits.empty_working_days(at_work)
     assert empty.first <= 10
     assert empty.stop >= 16
-    _, at_home = lived(works_away=False, trips_per_month=0, appliances=COOKS, seed=3)
+    _, at_home = lived(habits=synth.Habits(False, 0), appliances=COOKS, seed=3)
     assert habits.empty_working_days(at_home) is None
 
 
@@ -143,7 +145,11 @@ def test_the_chance_of_high_weeks_is_hypergeometric():
 
 def test_weekly_events_are_found_and_chance_is_not():
     home = synth.household(
-        days=120, interval_s=900, weekly=(2, 14), trips_per_month=0, appliances=COOKS, zone="UTC"
+        days=120,
+        interval_s=900,
+        habits=synth.Habits(trips_per_month=0, weekly=(2, 14)),
+        appliances=COOKS,
+        zone="UTC",
     )
     none = np.zeros(0, np.int64)
     found = habits.weekly_events(clean(home.trace, home.zone), none)

@@ -132,7 +132,11 @@ def test_kettles_of_the_diary_are_found(interval_s):
     # An oven of the same power would hide the kettle among its pulses.
     owned = ["fridge", "kettle", "microwave", "television"]
     home = synth.household(
-        days=21, interval_s=interval_s, trips_per_month=0, appliances=owned, seed=11
+        days=21,
+        interval_s=interval_s,
+        habits=synth.Habits(trips_per_month=0),
+        appliances=owned,
+        seed=11,
     )
     readings = clean(home.trace, home.zone)
     clusters = load_events.find_clusters(load_events.find_runs(readings), readings.days)
