@@ -20,8 +20,7 @@ from tests.learn.real_homes import FILES, RealHome, away_days, first_uses, read_
 
 import hushmeter as hm
 from hushmeter.checks import FloatArray
-from hushmeter.learn.habits import find_activity
-from hushmeter.learn.local_readings import clean
+from hushmeter.learn.habits import clean, find_activity
 from hushmeter.learn.statements import Finding, Findings
 from hushmeter.synth import Household
 from hushmeter.trace import Trace
@@ -244,7 +243,8 @@ def _weekly(table: Table) -> None:
     """Count weekly events in a year with one and in a year without."""
     for seed in list(SEEDS)[:6]:
         for weekly in ((seed % 7, 14), None):
-            home = hm.synth.household(days=364, interval_s=900, weekly=weekly, seed=seed)
+            habits = hm.synth.Habits(weekly=weekly)
+            home = hm.synth.household(days=364, interval_s=900, habits=habits, seed=seed)
             for interval in (900, 3600):
                 events = hm.findings(home.at(interval), tz=home.zone).of_kind("weekly")
                 right = sum(

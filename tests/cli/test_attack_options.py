@@ -186,7 +186,7 @@ def test_a_population_is_learnt_and_attacks_bare_readings(tmp_path):
     (tmp_path / "sub.csv").write_text("\n".join(sub) + "\n")
     (tmp_path / "bare.csv").write_text("\n".join(bare) + "\n")
     small = [f"-p{name}" for name in ("steps=2", "batch=2", "window=64", "channels=8", "nets=1")]
-    learn = ["learn-population", "sub.csv", *small, "-o", "population.npz"]
+    learn = ["learn", "sub.csv", "--population", *small, "-o", "population.npz"]
     told = run_in(tmp_path, *learn, "--json").stdout
     assert json.loads(told)["types"][0]["mean_on_w"] == pytest.approx(2000.0)
     options = ["-a", "semi-blind", "--population", "population.npz", "-o", "states.csv"]

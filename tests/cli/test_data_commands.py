@@ -141,8 +141,8 @@ def ukdale4(root):
     return root
 
 
-def test_data_cuts_the_papers_window_and_says_what_differs(tmp_path):
-    done = run("data", "ukdale4", "--root", ukdale4(tmp_path / "set"), "-o", tmp_path / "out")
+def test_a_segment_is_the_papers_window_with_its_differences(tmp_path):
+    done = run("learn", ukdale4(tmp_path / "set"), "--segment", "ukdale4", "-o", tmp_path / "out")
     assert "2013-05-26T13:03:14Z to 2013-05-26T16:54:51Z" in done.stdout
     assert "3 appliances switch, but the paper counts 8" in done.stdout
     assert "Table I prints 99.86%" in done.stdout
@@ -151,21 +151,35 @@ def test_data_cuts_the_papers_window_and_says_what_differs(tmp_path):
     assert hm.read_home(tmp_path / "out" / "home.toml").names == trace.names
 
 
-def test_data_with_a_wrong_name_or_root(tmp_path):
-    assert "did you mean 'redd1'" in run("data", "redd", "--root", tmp_path, expect=2).stderr
-    assert "holds no UK-DALE" in run("data", "ukdale4", "--root", tmp_path, expect=1).stderr
+def test_a_segment_with_a_wrong_name_or_root(tmp_path):
+    assert "did you mean 'redd1'" in run("learn", tmp_path, "--segment", "redd", expect=2).stderr
+    assert "holds no UK-DALE" in run("learn", tmp_path, "--segment", "ukdale4", expect=1).stderr
 
 
-def test_data_redd1_of_the_real_set(shared_data):
+def test_the_segment_of_the_real_redd(shared_data):
     if not (shared_data / "redd" / "redd_house1_3s.parquet").is_file():
         pytest.skip("the REDD file is absent")
-    done = run("data", "redd1", "--root", shared_data / "redd", "--json")
+    done = run("learn", shared_data / "redd", "--segment", "redd1", "--json")
     found = json.loads(done.stdout)
     assert any("99.93% above 10 W" in line and "98.76% above 1 W" in line
                for line in found["findings"])  # fmt: skip
     assert found["readings"] > 525_000
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["x", "--segment", "redd1", "--from", "2024-01-01"], "--segment has no use for --from "),
+        (["x", "--population", "--real-mains", "-o", "p.npz"], "--population has no use for"),
+        (["x", "-p", "steps=2", "-o", "home.toml"], "a home has no use for --parameter steps=2"),
+        (["x", "y", "-o", "home.toml"], "several need --population"),
+        (["x"], "name the file to write: -o home.toml"),
+    ],
+)
+def test_learn_refuses_what_it_would_not_use(words, says):
+    assert says in run("learn", *words, expect=2).stderr
+
+
 def test_help_has_examples():
-    for command in ("inspect", "learn", "data"):
+    for command in ("inspect", "learn", "catalogue"):
         assert f"Example: hushmeter {command}" in " ".join(run(command, "--help").stdout.split())

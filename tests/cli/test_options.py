@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from collections import defaultdict
 
 import numpy as np
@@ -12,7 +13,7 @@ import typer
 from typer.testing import CliRunner
 
 import hushmeter as hm
-from hushmeter.cli import app
+from hushmeter.cli import HIDDEN, PANELS, app
 from hushmeter.cli.options import (
     READER_OPTIONS,
     make_request,
@@ -86,6 +87,25 @@ def test_one_long_option_has_one_short_one():
             short = [o for o in parameter.opts if not o.startswith("--")]
             told[long_name(parameter)].add(tuple(short))
     assert {option: short for option, short in told.items() if len(short) > 1} == {}
+
+
+def test_help_shows_at_most_15_options_and_help_all_shows_every_one():
+    for name, command in COMMANDS.items():
+        shown = run(*name.split(), "--help").stdout
+        every = run(*name.split(), "--help-all").stdout if command.rare else shown
+        options = [max(p.opts, key=len) for p in command.params if p.param_type_name == "option"]
+        assert len(re.findall(r"^│ [ *]* -", shown, re.MULTILINE)) <= 15, name
+        assert all(option in every for option in options), name
+        assert not any(option.hidden for option in command.params), name
+
+
+def test_at_most_24_commands_are_shown_in_four_groups():
+    group = typer.main.get_command(app)
+    shown = [name for name, command in group.commands.items() if not command.hidden]
+    assert len(shown) <= 24
+    help_text = run("--help").stdout
+    assert re.findall(r"─ (?!Options)([A-Z][a-z ]+?) ─", help_text) == list(PANELS)
+    assert {name for name in group.commands if name not in shown} == set(HIDDEN)
 
 
 def test_every_parameter_says_what_it_is_in_a_sentence():
@@ -290,11 +310,11 @@ def test_numbers_and_watts():
 
 def test_appliances_in_words_replace_a_home(tmp_path):
     words = ["--have", "kettle 2100 W 180 s,fridge", "--have", "car charger 7.4 kW"]
-    listed = json.loads(run("home", *words, "--json").stdout)
+    listed = json.loads(run("catalogue", *words, "--json").stdout)
     assert [entry["name"] for entry in listed["appliance"]] == [
         "kettle", "fridge", "car charger 7.4 kW",
     ]  # fmt: skip
-    run("home", *words, "-o", tmp_path / "home.toml")
+    run("catalogue", *words, "-o", tmp_path / "home.toml")
     by_words = run("bounds", *words, "-e", "1", "--json").stdout
     by_file = run("bounds", tmp_path / "home.toml", "-e", "1", "--json").stdout
     assert json.loads(by_words)["exact"] == json.loads(by_file)["exact"]

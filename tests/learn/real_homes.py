@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 
 from hushmeter.checks import FloatArray
-from hushmeter.learn.habits import find_activity
-from hushmeter.learn.local_readings import clean
+from hushmeter.learn.habits import clean, find_activity
 from hushmeter.trace import Trace
 
 FILES = {

@@ -1,4 +1,4 @@
-"""Base load, activity and habits on readings whose habits are known."""
+"""The local clock, means over cells, silent meters, and habits that are known."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 from hushmeter import synth
 from hushmeter.learn import habits
-from hushmeter.learn.local_readings import clean
+from hushmeter.learn.habits import clean
 from hushmeter.trace import Trace
 
 DAY, HOUR = 86_400, 3600
@@ -16,6 +16,63 @@ COOKS = ("fridge", "kettle", "microwave", "oven", "television")
 
 def local(readings, interval_s=HOUR, zone="UTC", start="2024-01-01T00:00Z", steps=None):
     return clean(Trace(readings, interval_s, start, steps=steps), zone)
+
+
+def test_local_seconds_are_those_of_the_zone():
+    readings = local(np.ones(5), zone="Europe/London", start="2024-10-26T23:00Z")
+    hours = readings.utc / HOUR - readings.utc[0] // HOUR
+    assert (readings.local / HOUR % 24 - hours).tolist() == [0, 0, -1, -1, -1]
+    assert readings.to_local(readings.utc + 0.25).tolist() == (readings.local + 0.25).tolist()
+    # The hour from 01:00 is shown twice; local seconds mean its second pass.
+    back = readings.to_utc(readings.local) - readings.utc
+    assert back.tolist() == [0, HOUR, 0, 0, 0]
+
+
+def test_means_need_nine_tenths_of_their_readings():
+    steps = np.delete(np.arange(120), [3, 4, 65, 66, 67, 68, 69, 70, 71])
+    grid = local(np.full(111, 50.0), 60, steps=steps).grid(3600)
+    assert grid.watts[0] == 50
+    assert np.isnan(grid.watts[1])
+
+
+@pytest.mark.parametrize(
+    ("interval_s", "least_s", "cell"),
+    [(6, 60, 60), (7, 60, 60), (40, 60, 120), (600, 900, 1800), (900, 900, 900),
+     (1800, 900, 1800), (3600, 900, 3600), (13, 60, 120)],
+)  # fmt: skip
+def test_cells_are_filled_evenly(interval_s, least_s, cell):
+    assert habits.cell_length(interval_s, least_s) == cell
+
+
+@pytest.mark.parametrize(
+    ("interval_s", "value", "hours", "silent"),
+    [(60, 0.0, 4, True), (60, 0.0, 2, False), (60, 230.0, 7, True), (60, 230.0, 5, False),
+     (3600, 0.0, 7, True), (3600, 230.0, 20, False), (3600, 230.0, 25, True)],
+)  # fmt: skip
+def test_equal_readings_are_silence(rng, interval_s, value, hours, silent):
+    watts = rng.uniform(100, 900, 10 * DAY // interval_s)
+    first = 3 * DAY // interval_s + 20 * HOUR // interval_s
+    watts[first : first + hours * HOUR // interval_s] = value
+    found = local(watts, interval_s)
+    assert found.silent.shape == (int(silent), 2)
+    assert found.watts.size == watts.size - silent * hours * HOUR // interval_s
+    if silent:
+        assert np.diff(found.silent)[0, 0] == hours * HOUR
+
+
+def test_zeros_by_day_stay_because_the_sun_may_shine(rng):
+    watts = rng.uniform(100, 900, 240)
+    hours = np.arange(240) % 24
+    watts[(hours >= 9) & (hours < 16)] = 0.0
+    found = local(watts)
+    assert found.silent.size == 0
+    assert found.zero_by_day
+    assert found.solar
+
+
+def test_exported_power_is_solar():
+    home = synth.household(days=10, interval_s=900, solar_w=5000, seed=1)
+    assert habits.clean(home.trace, home.zone).exports
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -38,7 +95,7 @@ def lived(days=28, seed=1, **options):
 def test_wake_and_quiet_are_those_of_the_diary():
     stated = 0
     for seed in range(8):
-        home, activity = lived(seed=seed, appliances=COOKS, trips_per_month=0)
+        home, activity = lived(seed=seed, appliances=COOKS, habits=synth.Habits(trips_per_month=0))
         days = [day for day in home.diary.days if day.date.weekday() < 5]
         wake, quiet = habits.typical_wake(activity, working=True), habits.typical_quiet(activity)
         if wake is not None:
@@ -53,7 +110,9 @@ def test_wake_and_quiet_are_those_of_the_diary():
 
 @pytest.mark.parametrize("seed", range(4))
 def test_days_away_are_found(seed):
-    home, activity = lived(42, seed, trips_per_month=3, appliances=["fridge", "kettle", "oven"])
+    home, activity = lived(
+        42, seed, habits=synth.Habits(trips_per_month=3), appliances=["fridge", "kettle", "oven"]
+    )
     found = set(activity.dates[activity.away()].tolist())
     truth = {day.date.toordinal() - 719_163 for day in home.diary.days if day.away}
     truth &= set(activity.dates.tolist())
@@ -62,11 +121,11 @@ def test_days_away_are_found(seed):
 
 
 def test_empty_working_days_are_found_only_where_people_work_away():
-    _, at_work = lived(works_away=True, trips_per_month=0, appliances=COOKS, seed=3)
+    _, at_work = lived(habits=synth.Habits(True, 0), appliances=COOKS, seed=3)
     empty = habits.empty_working_days(at_work)
     assert empty.first <= 10
     assert empty.stop >= 16
-    _, at_home = lived(works_away=False, trips_per_month=0, appliances=COOKS, seed=3)
+    _, at_home = lived(habits=synth.Habits(False, 0), appliances=COOKS, seed=3)
     assert habits.empty_working_days(at_home) is None
 
 
@@ -76,9 +135,21 @@ def test_uneven_nights_have_no_habits(rng):
     assert not activity.has_habits
 
 
+def test_the_chance_of_high_weeks_is_hypergeometric():
+    from scipy.stats import hypergeom
+
+    for count, weeks, high, days in ((5, 5, 9, 35), (7, 10, 14, 52), (0, 3, 4, 9), (6, 6, 6, 60)):
+        expected = hypergeom.sf(count - 1, days, high, weeks)
+        assert habits._chance(count, weeks, high, days) == pytest.approx(expected, rel=1e-9)
+
+
 def test_weekly_events_are_found_and_chance_is_not():
     home = synth.household(
-        days=120, interval_s=900, weekly=(2, 14), trips_per_month=0, appliances=COOKS, zone="UTC"
+        days=120,
+        interval_s=900,
+        habits=synth.Habits(trips_per_month=0, weekly=(2, 14)),
+        appliances=COOKS,
+        zone="UTC",
     )
     none = np.zeros(0, np.int64)
     found = habits.weekly_events(clean(home.trace, home.zone), none)

@@ -9,11 +9,12 @@ from hushmeter.learn.homes import (
     FLAT_RULE,
     Rule,
     compare_rules,
+    find_levels,
     learn_home,
+    on_states,
     run_edges,
     select_period,
 )
-from hushmeter.learn.levels import find_levels, on_states
 from hushmeter.read import read_home_data
 from hushmeter.trace import digest
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hushmeter import synth
 from hushmeter.learn import load_events
-from hushmeter.learn.local_readings import Grid, clean
+from hushmeter.learn.habits import Grid, clean
 from hushmeter.trace import Trace
 
 DAY = 86_400
@@ -47,8 +47,8 @@ def test_the_compiled_search_is_the_plain_one(seed, gap):
     if gap:
         watts[rng.integers(0, watts.size)] = np.nan
     edges = load_events.find_edges(watts, 60.0, 40.0)
-    found = load_events._match(
-        watts, edges.first, edges.last, edges.watts, edges.before, 60, 0.1, 0.2, 30.0
+    found = load_events._compiled(load_events._match)(
+        watts, edges.first, edges.last, edges.watts, edges.before, 60, (0.1, 0.2, 30.0)
     )
     np.testing.assert_array_equal(found, plain_match(watts, edges, 60))
 
@@ -65,9 +65,7 @@ def test_an_edge_of_minutes_is_a_sum():
     watts = np.array([100, 100, 1200, 2900, 2900, 1500, 100, 100.0])
     edges = load_events.find_edges(watts, 60.0, 300.0)
     assert edges.watts.tolist() == [2800.0, -2800.0]
-    runs = load_events.pair_edges(
-        Grid(60.0, 0, watts), edges, longest_s=6 * 3600, share=0.1, weak_share=0.2, slack_w=30
-    )
+    runs = load_events.pair_edges(Grid(60.0, 0, watts), edges, 6 * 3600, (0.1, 0.2, 30.0))
     assert runs.power.tolist() == [2800.0]
     energy = (1100 + 2800 + 2800 + 1400) * 60
     assert runs.duration[0] == pytest.approx(energy / 2800)
@@ -76,9 +74,7 @@ def test_an_edge_of_minutes_is_a_sum():
 def test_a_missing_reading_ends_a_run():
     watts = np.array([100, 2100, 2100, np.nan, 2100, 100, 100.0])
     edges = load_events.find_edges(watts, 60.0, 300.0)
-    runs = load_events.pair_edges(
-        Grid(60.0, 0, watts), edges, longest_s=6 * 3600, share=0.1, weak_share=0.2, slack_w=30
-    )
+    runs = load_events.pair_edges(Grid(60.0, 0, watts), edges, 6 * 3600, (0.1, 0.2, 30.0))
     assert len(runs) == 0
 
 
@@ -105,7 +101,7 @@ def test_clusters_are_the_densest_balls(seed, count):
     rng = np.random.default_rng(seed)
     power = np.sort(rng.uniform(6, 7, count))
     duration = rng.uniform(3, 6, count)
-    found = load_events._densest(power, duration, 5)
+    found = load_events._compiled(load_events._densest)(power, duration, 5)
     np.testing.assert_array_equal(found, plain_clusters(power, duration, 5))
 
 
@@ -136,7 +132,11 @@ def test_kettles_of_the_diary_are_found(interval_s):
     # An oven of the same power would hide the kettle among its pulses.
     owned = ["fridge", "kettle", "microwave", "television"]
     home = synth.household(
-        days=21, interval_s=interval_s, trips_per_month=0, appliances=owned, seed=11
+        days=21,
+        interval_s=interval_s,
+        habits=synth.Habits(trips_per_month=0),
+        appliances=owned,
+        seed=11,
     )
     readings = clean(home.trace, home.zone)
     clusters = load_events.find_clusters(load_events.find_runs(readings), readings.days)

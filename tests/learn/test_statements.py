@@ -126,8 +126,7 @@ def test_any_readings_give_plain_findings(interval_s, count, zone, seed):
     assert all(finding.sentence.endswith(".") for finding in found.findings)
 
 
-PRIVATE = {"hushmeter.learn.local_readings", "hushmeter.learn.habits",
-           "hushmeter.learn.load_events", "hushmeter.learn.statements"}  # fmt: skip
+PRIVATE = {"hushmeter.learn.habits", "hushmeter.learn.load_events", "hushmeter.learn.statements"}
 """Modules whose results depend on the readings and are shown to the household only."""
 ALLOWED = ("hushmeter.learn.inspection", "hushmeter.plot.", "hushmeter.cli.", "hushmeter.web.",
            "hushmeter.report.")  # fmt: skip
@@ -214,5 +213,5 @@ def test_daily_readings_show_no_habits_within_a_day(rng):
 
 def test_an_unknown_zone_is_stated(rng):
     trace = Trace(rng.uniform(100, 900, 240), HOUR, "2024-01-01T00:00Z")
-    assert any("--tz" in note for note in hm.findings(trace).notes)
-    assert not any("--tz" in note for note in hm.findings(trace, tz="Europe/Rome").notes)
+    assert any("`tz=" in note for note in hm.findings(trace).notes)
+    assert not any("`tz=" in note for note in hm.findings(trace, tz="Europe/Rome").notes)

@@ -17,7 +17,7 @@ def draw(home, interval_s):
 
 @pytest.fixture(scope="module")
 def home():
-    return hm.synth.household(days=21, trips_per_month=2, works_away=True, seed=2)
+    return hm.synth.household(days=21, habits=hm.synth.Habits(True, 2), seed=2)
 
 
 def texts(figure):

@@ -6,6 +6,8 @@ import pytest
 from hushmeter import synth
 from hushmeter.errors import InputError
 
+STAYS = synth.Habits(trips_per_month=0)
+
 
 def energy_wh(rows):
     return float(((rows[:, 1] - rows[:, 0]) * rows[:, 2]).sum()) / 3600
@@ -19,7 +21,7 @@ def test_a_seed_decides_everything():
 
 
 def test_readings_are_the_base_load_and_the_runs_of_the_diary():
-    home = synth.household(days=10, interval_s=60, trips_per_month=0, seed=3)
+    home = synth.household(days=10, interval_s=60, habits=STAYS, seed=3)
     first = home.trace.start.astype("datetime64[s]").astype(float)
     last = first + 10 * 86_400
     inside = {
@@ -39,7 +41,7 @@ def test_coarse_readings_are_means_of_the_same_life():
 
 
 def test_nobody_uses_anything_on_days_away():
-    home = synth.household(days=60, interval_s=900, trips_per_month=3, seed=2)
+    home = synth.household(days=60, interval_s=900, habits=synth.Habits(trips_per_month=3), seed=2)
     away = {day.date.toordinal() for day in home.diary.days if day.away}
     assert away
     for name in ("kettle", "lights", "television"):
@@ -63,7 +65,9 @@ def test_solar_panels_make_readings_negative_at_noon_only():
 
 
 def test_a_weekly_event_returns_on_its_weekday():
-    home = synth.household(days=28, interval_s=900, weekly=(2, 14), trips_per_month=0, seed=6)
+    home = synth.household(
+        days=28, interval_s=900, habits=synth.Habits(trips_per_month=0, weekly=(2, 14)), seed=6
+    )
     starts = home.diary.runs["tumble dryer"][:, 0]
     assert len(starts) == 4
     assert {int((s // 86_400 + 3) % 7) for s in starts} == {2}
@@ -77,9 +81,13 @@ def test_a_weekly_event_returns_on_its_weekday():
         ({"start": "tomorrow"}, "start must be a day"),
         ({"zone": "Mars"}, "tz must be a time zone"),
         ({"appliances": ["robot"]}, "appliance must be one of"),
-        ({"trips_per_month": -1}, "trips_per_month"),
     ],
 )
 def test_wrong_parameters_are_refused(arguments, message):
     with pytest.raises(InputError, match=message):
         synth.household(**arguments)
+
+
+def test_a_negative_number_of_trips_is_refused():
+    with pytest.raises(InputError, match="trips_per_month"):
+        synth.Habits(trips_per_month=-1)

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hushmeter import synth
+from hushmeter.errors import InputError
 from hushmeter.home import Appliance, Home
 
 
@@ -91,9 +92,49 @@ def test_drift_correlates_neighbours():
         (lambda: synth.trace(synth.home(), 10, float("nan")), "sparsity must be finite"),
         (lambda: synth.trace(synth.home(), 10, drift=2.0), "drift must lie between 0 and 1"),
         (lambda: synth.trace(synth.home(), 10, interval_s=0), "interval_s must be positive"),
-        (lambda: synth.trace(synth.home(), 10, regularity=0), "regularity must be positive"),
     ],
 )
 def test_bad_input_is_one_sentence(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.fixture(scope="module")
+def loads():
+    return synth.trace(synth.ready_home("evening"), 4000, interval_s=60.0, seed=4)
+
+
+def test_each_reading_has_its_own_error_within_the_bound(loads):
+    metered = synth.add_meter_error(loads, 0.05, seed=1)
+    errors = metered.readings / loads.readings - 1
+    assert np.abs(errors).max() <= 0.05 + 1e-12
+    # Uniform on [−0.05, 0.05]: the variance is 0.05²/3, and its estimate is within 5 deviations.
+    deviation = (0.05**2 / 3) * np.sqrt(0.8 / errors.size)
+    assert abs(errors.var() - 0.05**2 / 3) < 5 * deviation
+    assert abs(np.corrcoef(errors[1:], errors[:-1])[0, 1]) < 5 / np.sqrt(errors.size)
+    assert (metered.truth() == loads.truth()).all()
+    assert (metered.power == loads.power).all()
+
+
+def test_a_fixed_error_scales_all_readings_alike(loads):
+    metered = synth.add_meter_error(loads, 0.05, per="trace", seed=1)
+    ratio = metered.readings / loads.readings
+    assert np.ptp(ratio) < 1e-12
+    assert 0 < abs(ratio[0] - 1) <= 0.05
+
+
+def test_solar_power_is_subtracted_by_day_only(loads):
+    power = loads.readings - synth.add_solar(loads, 3000.0, seed=1).readings
+    hours = (loads.times - loads.times.astype("datetime64[D]")) / np.timedelta64(1, "h")
+    assert (power >= -1e-9).all()
+    assert np.abs(power[(hours < 7) | (hours > 18)]).max() < 1e-9
+    assert 600.0 < power.max() <= 3000.0
+
+
+@pytest.mark.parametrize("bound", [-0.1, 1.5, float("nan")])
+def test_wrong_bounds_are_refused(loads, bound):
+    with pytest.raises(InputError, match="between 0 and 1"):
+        synth.add_meter_error(loads, bound)
+    home = synth.ready_home("evening")
+    with pytest.raises(InputError, match="meter_error must lie between 0 and 1"):
+        home.check(meter_error=bound)

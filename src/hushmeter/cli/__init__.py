@@ -9,12 +9,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping
+from copy import copy
 from functools import cache
 from importlib import import_module
+from itertools import chain
 from typing import Any, NoReturn
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from hushmeter.errors import HushmeterError
 
@@ -25,29 +27,31 @@ what an attacker can still detect in them.
   see an example      hushmeter demo -o demo-report
   use a browser       hushmeter serve --open
 
-Your own meter
+Your meter
   what a file shows   hushmeter inspect FILE
   what hiding costs   hushmeter advise FILE --hide kettle
   share a file        hushmeter release FILE --hide kettle -o OUT.csv
   check a release     hushmeter verify OUT.csv
   use a release       hushmeter restore OUT.csv -o restored.csv
-  share a stream      hushmeter live --help
   appliances by name  hushmeter catalogue
+  list your own       hushmeter catalogue --have kettle,oven -o home.toml
   learn a home        hushmeter learn FILE -o home.toml       (with sub-meters)
   use a battery       hushmeter battery --help
+  what ε is worth     hushmeter price --home evening --trace FILE
 
-Many homes
+A fleet
   release a fleet     hushmeter fleet --help
   its budget          hushmeter ledger --help
   daily profiles      hushmeter cluster DAYS.parquet -o clusters
 
-Data for money
-  what ε is worth     hushmeter price --home evening --trace FILE
+Live and web
+  share a stream      hushmeter live --help
+  try it with a file  hushmeter replay --help
 
 Research
-  list attackers      hushmeter attackers
+  list attackers      hushmeter attack --list
   run one attack      hushmeter attack FILE --home evening -a co -o OUT.csv
-  without sub-meters  hushmeter learn-population DATA… -o population.npz
+  without sub-meters  hushmeter learn DATA… --population -o population.npz
   run a study         hushmeter sweep STUDY.toml -o results
   redo the paper      hushmeter reproduce fig2 -o figures
   write a report      hushmeter report results figures -o report.html
@@ -57,59 +61,116 @@ All commands: hushmeter --help. One command: hushmeter COMMAND --help.
 Nothing leaves this machine, and nothing is overwritten without --force."""
 
 PANELS = {
-    "To begin with": ("demo", "serve"),
-    "Your own meter": (
-        "inspect", "catalogue", "home", "learn", "advise", "release", "live", "replay", "restore",
-        "verify", "battery",
+    "Your meter": (
+        "demo", "inspect", "advise", "release", "verify", "restore", "catalogue", "learn",
+        "battery", "price",
     ),
-    "Many homes": ("fleet", "fleet-sums", "fleet-stats", "synth-fleet", "cluster", "ledger"),
-    "Data for money": ("price",),
-    "Research": (
-        "attackers", "attack", "learn-population", "bounds", "sweep", "audit", "data", "reproduce",
-        "report",
-    ),
+    "A fleet": ("fleet", "fleet-sums", "fleet-stats", "synth-fleet", "ledger", "cluster"),
+    "Live and web": ("live", "serve"),
+    "Research": ("attack", "bounds", "audit", "sweep", "reproduce", "report"),
 }  # fmt: skip
 """The commands of each panel of the help."""
+
+ALL_OPTIONS = "hushmeter.all_options"
+"""Key of the context that says that `--help-all` was given."""
+
+HIDDEN = ("attackers", "replay")
+"""Commands that the help of another command names: `attack --list` and `live`."""
+
+NAMES = (*chain(*PANELS.values()), *HIDDEN)
 
 PLACES = {
     "attackers": ("attack", "list_attackers"),
     "catalogue": ("home", "catalogue"),
     "fleet-stats": ("fleet", "fleet_stats"),
     "fleet-sums": ("fleet", "fleet_sums"),
-    "learn-population": ("learn", "learn_population"),
+    "learn": ("home", "learn"),
+    "ledger": ("ledger", "app"),
     "replay": ("live", "replay"),
     "synth-fleet": ("fleet", "synth_fleet"),
 }
-"""Module and function of the commands whose module has another name."""
+"""Module and function, or group, of the commands that are not named after their module."""
 
 
 class Commands(Mapping[str, Any]):
     """The commands by their names; the module of a command is imported when it is asked for."""
 
     def __getitem__(self, name: str) -> Any:
-        panel = next((panel for panel, names in PANELS.items() if name in names), None)
-        if panel is None:
+        if name not in NAMES:
             raise KeyError(name)
-        return _load_command(name, panel)
+        return _load_command(name)
 
     def __iter__(self) -> Iterator[str]:
-        return (name for names in PANELS.values() for name in names)
+        return iter(NAMES)
 
     def __len__(self) -> int:
-        return sum(map(len, PANELS.values()))
+        return len(NAMES)
+
+
+class Command(TyperCommand):
+    """A command whose `--help` shows the most used options, and `--help-all` all of them.
+
+    An option in a help panel with a title of its own is rare, unless it is required.
+    """
+
+    def __init__(self, name: str | None, **attributes: Any) -> None:
+        super().__init__(name, **attributes)
+        self.rare: list[Any] = []
+        self._help_all: Any = None
+        for option in self.params:
+            if option.required:
+                option.rich_help_panel = None  # type: ignore[attr-defined]
+            elif getattr(option, "rich_help_panel", None) is not None:
+                self.rare.append(option)
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The options of the command, `--help`, and `--help-all` if there are rare options."""
+        options = super().get_params(ctx)
+        if not self.rare:
+            return options
+        if self._help_all is None:
+            everything: Any = copy(options[-1])
+            everything.name, everything.opts = "help_all", ["--help-all"]
+            everything.help = f"Show also {len(self.rare)} options that are seldom needed."
+            everything.callback = self._show_all
+            self._help_all = everything
+        return [*options, self._help_all]
+
+    def _show_all(self, context: typer.Context, _: Any, wanted: bool) -> None:
+        """Print the help of all options and end, if it was asked for."""
+        if wanted:
+            context.meta[ALL_OPTIONS] = True
+            typer.echo(context.get_help(), color=context.color)
+            context.exit()
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help, without the rare options unless all were asked for."""
+        hidden = not ctx.meta.get(ALL_OPTIONS, False)
+        for option in self.rare:
+            option.hidden = hidden
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            for option in self.rare:
+                option.hidden = False  # the shell completes all options
 
 
 @cache
-def _load_command(name: str, panel: str) -> Any:
+def _load_command(name: str) -> Any:
     """Import the module of a command and make the command."""
+    panel = next((title for title, names in PANELS.items() if name in names), None)
     place, function = PLACES.get(name, (name.replace("-", "_"),) * 2)
     module = import_module(f"hushmeter.cli.{place}")
     made = typer.Typer(rich_markup_mode="rich", callback=lambda: None)
-    if hasattr(module, "app"):
-        made.add_typer(module.app, name=name, rich_help_panel=panel)
+    found = getattr(module, function)
+    if isinstance(found, typer.Typer):
+        made.add_typer(found, name=name, rich_help_panel=panel)
+        commands = found.registered_commands
     else:
-        made.command(name, rich_help_panel=panel)(getattr(module, function))
-    for info in getattr(module, "app", made).registered_commands:
+        made.command(name, rich_help_panel=panel, hidden=panel is None)(found)
+        commands = made.registered_commands
+    for info in commands:
+        info.cls = Command
         # A docstring breaks its lines for the source; help breaks them for the terminal.
         paragraphs = (getattr(info.callback, "__doc__", None) or "").split("\n\n")
         info.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)

@@ -15,7 +15,9 @@ from hushmeter.cli.options import (
     HIDE,
     JSON,
     NO_HOME,
+    as_rare,
     check_seed,
+    rare_option,
     repeat_given,
     repeat_options,
     takes_reader_options,
@@ -61,9 +63,9 @@ def advise(
     request: Request,
     hide: Annotated[str | None, HIDE] = None,
     interval: Annotated[
-        str, typer.Option(help="Length of a metered reading, without a file.")
+        str, rare_option(help="Length of a metered reading, without a file.")
     ] = "6s",
-    run: Annotated[int | None, typer.Option(help="Length of a run in metered readings.")] = None,
+    run: Annotated[int | None, rare_option(help="Length of a run in metered readings.")] = None,
     max_hourly_error: Annotated[
         float | None, typer.Option(help="Largest standard error of the hourly mean in watts.")
     ] = None,
@@ -71,11 +73,11 @@ def advise(
         float | None,
         typer.Option(help="Largest standard error of what the data is for, in W or kWh."),
     ] = None,
-    attacker: Annotated[str | None, ATTACKER] = None,
+    attacker: Annotated[str | None, as_rare(ATTACKER)] = None,
     energy_price: Annotated[
-        float | None, typer.Option(help="Price of energy per kWh; the cost is then also money.")
+        float | None, rare_option(help="Price of energy per kWh; the cost is then also money.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the simulations.")] = 0,
+    seed: Annotated[int, rare_option(help="Seed of the simulations.")] = 0,
     output: Annotated[Path | None, FIGURE] = None,
     force: Annotated[bool, FORCE] = False,
     json: Annotated[bool, JSON] = False,

@@ -40,7 +40,10 @@ EVENT_S = 60.0
 @takes_home(required=False)
 def attack(
     *,
-    file: Annotated[Path, FILE],
+    file: Annotated[Path | None, FILE] = None,
+    list_all: Annotated[
+        bool, typer.Option("--list", help="List the attackers; nothing else is needed.")
+    ] = False,
     home: Home | None,
     every: Annotated[
         str | None,
@@ -49,14 +52,14 @@ def attack(
             "in any part of it. The attacker knows that a mean has less noise than a reading."
         ),
     ] = None,
-    attacker: Annotated[str, ATTACKER],
+    attacker: Annotated[str | None, ATTACKER] = None,
     train: Annotated[
         Path | None, typer.Option("--train", help="Sub-metered data that the attacker learns from.")
     ] = None,
     population: Annotated[
         Path | None,
         typer.Option(
-            help="What hushmeter learn-population wrote, for the semi-blind attacker. Without a "
+            help="What hushmeter learn --population wrote, for the semi-blind attacker. Without a "
             "home, all its types are searched for."
         ),
     ] = None,
@@ -70,8 +73,8 @@ def attack(
     parameter: Annotated[list[str] | None, PARAMETER] = None,
     seed: Annotated[int, typer.Option(help="Seed of the attacker's random rounding.")] = 0,
     output: Annotated[
-        Path, typer.Option("-o", "--output", help="File for the states, .csv or .parquet.")
-    ],
+        Path | None, typer.Option("-o", "--output", help="File for the states, .csv or .parquet.")
+    ] = None,
     force: Annotated[bool, FORCE] = False,
     json: Annotated[bool, JSON] = False,
     options: ReadOptions,
@@ -83,6 +86,8 @@ def attack(
     same columns. The value of a parameter is JSON or plain text. An attacker knows the noise
     distribution if you give it as a parameter:
     -p 'mechanism={"laplace": {"epsilon": 1, "sensitivity": 10}}'.
+
+    Example: hushmeter attack --list
 
     Example: hushmeter attack meter.csv --home home.toml --attacker multi-shot -o states.csv
 
@@ -100,8 +105,16 @@ def attack(
     from hushmeter.files import refuse_overwrite, table_format, write_table
     from hushmeter.read import read_home_recording
 
-    chosen = attackers[attacker]
     check_seed(seed)
+    if list_all:
+        list_attackers(json)
+        return
+    if file is None or attacker is None or output is None:
+        raise InputError(
+            "an attack needs a FILE of readings, an attacker with -a and a file for the states "
+            "with -o; hushmeter attack --list lists the attackers."
+        )
+    chosen = attackers[attacker]
     one_of("generation", generation, ("keep", "remove"))
     table_format(output)
     refuse_overwrite(output, force)
@@ -145,7 +158,7 @@ def _require(home: Home | None, attacker: str) -> Home:
     """The home, which every attacker without a population needs."""
     if attacker == "semi-blind":
         raise InputError(
-            "the semi-blind attacker needs --population FILE, which hushmeter learn-population "
+            "the semi-blind attacker needs --population FILE, which hushmeter learn --population "
             "writes."
         )
     if home is None:

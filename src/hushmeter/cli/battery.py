@@ -15,7 +15,9 @@ from hushmeter.cli.options import (
     FORCE,
     JSON,
     NO_HOME,
+    as_rare,
     check_seed,
+    rare_option,
     takes_reader_options,
     takes_request,
 )
@@ -54,29 +56,27 @@ def battery(
     capacity: Annotated[float, typer.Option(help="Usable capacity in kWh.")],
     power: Annotated[float, typer.Option(help="Charging power in kW.")],
     discharge: Annotated[
-        float | None, typer.Option(help="Discharging power in kW; default: the charging power.")
+        float | None, rare_option(help="Discharging power in kW; default: the charging power.")
     ] = None,
-    efficiency: Annotated[float, typer.Option(help="Efficiency of a round trip, up to 1.")] = 0.9,
-    charge: Annotated[float, typer.Option(help="Share of the capacity stored at the start.")] = 0.5,
+    efficiency: Annotated[float, rare_option(help="Efficiency of a round trip, up to 1.")] = 0.9,
+    charge: Annotated[float, rare_option(help="Share of the capacity stored at the start.")] = 0.5,
     controller: Annotated[str, typer.Option(help="direct, reserved or lookahead.")] = "direct",
     interval: Annotated[
-        str | None, typer.Option(help="Interval at which the battery acts: the meter's interval.")
+        str | None, rare_option(help="Interval at which the battery acts: the meter's interval.")
     ] = None,
     horizon: Annotated[str, typer.Option(help="Period over which the guarantee holds.")] = "1d",
     max_failure: Annotated[
         float,
-        typer.Option(help="Largest failure probability for which the size table is computed."),
+        rare_option(help="Largest failure probability for which the size table is computed."),
     ] = 0.01,
-    days: Annotated[int, typer.Option(help="Number of horizons to simulate.")] = 1000,
+    days: Annotated[int, rare_option(help="Number of horizons to simulate.")] = 1000,
     anyway: Annotated[
         bool, typer.Option("--anyway", help="Show the result of a battery that is too small.")
     ] = False,
-    attacker: Annotated[str, ATTACKER] = "co",
-    energy_price: Annotated[float, ENERGY_PRICE] = 0.30,
-    battery_price: Annotated[
-        float, typer.Option(help="Price of a battery, money per kWh.")
-    ] = 400.0,
-    seed: Annotated[int, typer.Option(help="Seed of the simulations.")] = 0,
+    attacker: Annotated[str, as_rare(ATTACKER)] = "co",
+    energy_price: Annotated[float, as_rare(ENERGY_PRICE)] = 0.30,
+    battery_price: Annotated[float, rare_option(help="Price of a battery, money per kWh.")] = 400.0,
+    seed: Annotated[int, rare_option(help="Seed of the simulations.")] = 0,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Folder for the figures.")
     ] = None,

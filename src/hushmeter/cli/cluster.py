@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hushmeter.cli.options import FORCE, JSON, check_seed, parse_numbers
+from hushmeter.cli.options import FORCE, JSON, check_seed, parse_numbers, rare_option
 from hushmeter.cli.output import print_files, print_json, print_table, with_bar
 from hushmeter.errors import InputError
 
@@ -41,7 +41,7 @@ def cluster(
     tariff: Annotated[
         str | None, typer.Option(help="24 prices per kWh separated by commas, or a file of them.")
     ] = None,
-    repeats: Annotated[int, typer.Option(help="Number of draws of the noise, for the bands.")] = 10,
+    repeats: Annotated[int, rare_option(help="Number of draws of the noise, for the bands.")] = 10,
     first: Annotated[
         str | None, typer.Option("--from", help="First day, such as 2015-05-01.")
     ] = None,
@@ -50,18 +50,18 @@ def cluster(
         str | None,
         typer.Option(help="Number of homes, drawn at random, or their names with commas."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the clustering and the noise.")] = 0,
+    seed: Annotated[int, rare_option(help="Seed of the clustering and the noise.")] = 0,
     batch_size: Annotated[
-        int | None, typer.Option(help="Cluster in mini-batches of this many profiles.")
+        int | None, rare_option(help="Cluster in mini-batches of this many profiles.")
     ] = None,
-    missing: Annotated[str, typer.Option(help="refuse, or drop days with missing values.")] = (
+    missing: Annotated[str, rare_option(help="refuse, or drop days with missing values.")] = (
         "refuse"
     ),
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the figures.")],
     force: Annotated[bool, FORCE] = False,
     json: Annotated[bool, JSON] = False,
     tz: Annotated[
-        str | None, typer.Option(help="Time zone of the days, such as Europe/Berlin.")
+        str | None, rare_option(help="Time zone of the days, such as Europe/Berlin.")
     ] = None,
 ) -> None:
     """Cluster daily load profiles, add noise, and measure which profiles stay in their cluster.

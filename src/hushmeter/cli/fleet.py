@@ -12,7 +12,13 @@ import typer
 
 from hushmeter.cli import options as given
 from hushmeter.cli.job_log import INTERRUPTED, JobLog, LogFormat, MetricsFile, logged_job
-from hushmeter.cli.options import parse_interval, parse_numbers, parse_watts
+from hushmeter.cli.options import (
+    file_option,
+    noise_option,
+    parse_interval,
+    parse_numbers,
+    parse_watts,
+)
 from hushmeter.cli.output import print_files, print_json, print_table, row_progress
 from hushmeter.formatting import count_of
 
@@ -60,7 +66,7 @@ def fleet(
     spark: Annotated[str | None, given.SPARK] = None,
     jobs: Annotated[int, given.JOBS] = 1,
     head: Annotated[
-        str | None, typer.Option(help="Refuse a ledger without this earlier high-water mark.")
+        str | None, given.job_option(help="Refuse a ledger without this earlier high-water mark.")
     ] = None,
     dry_run: Annotated[bool, given.DRY_RUN] = False,
     resume: Annotated[bool, given.RESUME] = False,
@@ -132,14 +138,14 @@ def fleet_sums(
     ] = None,
     run: Annotated[
         str | None,
-        typer.Option(help="Largest run to hide, for --unit-of run: WATTS,TIME or WATTS,TIME,WH."),
+        noise_option(help="Largest run to hide, for --unit-of run: WATTS,TIME or WATTS,TIME,WH."),
     ] = None,
     tables: Annotated[
         str,
         typer.Option(help="What is published: sums (with peaks), shape, quantiles, or several."),
     ] = "sums",
     noise: Annotated[
-        str, typer.Option(help="laplace, gaussian, or best: the one with the smaller error.")
+        str, noise_option(help="laplace, gaussian, or best: the one with the smaller error.")
     ] = "best",
     every: Annotated[str, typer.Option(help="UTC bin of a sum: hour or day.")] = "hour",
     clamp: Annotated[str, given.CLAMP],
@@ -148,22 +154,22 @@ def fleet_sums(
     ] = "group",
     cap: Annotated[
         float | None,
-        typer.Option(help="Scale the days of households above this energy down to it, in kWh."),
+        noise_option(help="Scale the days of households above this energy down to it, in kWh."),
     ] = None,
     grid: Annotated[str | None, given.GRID] = None,
     delta: Annotated[float, given.DELTA] = 1e-6,
     max_epsilon: Annotated[float, given.MAX_EPSILON] = 20.0,
-    min_meters: Annotated[int, typer.Option(help="Do not publish groups with fewer meters.")] = 1,
+    min_meters: Annotated[int, noise_option(help="Do not publish groups with fewer meters.")] = 1,
     quantiles: Annotated[
-        str, typer.Option(help="Quantiles of the hourly means of single meters.")
+        str, noise_option(help="Quantiles of the hourly means of single meters.")
     ] = "0.1,0.5,0.9",
     levels: Annotated[
-        str | None, typer.Option(help="Public grid of the quantiles in watts, rising: 0,200,500,…")
+        str | None, noise_option(help="Public grid of the quantiles in watts, rising: 0,200,500,…")
     ] = None,
     ledger: Annotated[str, given.LEDGER],
     stream: Annotated[str, given.STREAM] = "sums",
     interval: Annotated[
-        str | None, typer.Option(help="Length of a reading; by default that of the first file.")
+        str | None, file_option(help="Length of a reading; by default that of the first file.")
     ] = None,
     columns: Annotated[str | None, given.COLUMNS] = None,
     spark: Annotated[str | None, given.SPARK] = None,

@@ -1,17 +1,34 @@
-"""`hushmeter home` and `hushmeter catalogue`: a home from a list of its appliances."""
+"""`hushmeter catalogue` and `hushmeter learn`: homes from words, from data and for the paper."""
 
 from __future__ import annotations
 
+import sys
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hushmeter.cli.options import FORCE, HAVE, JSON
+from hushmeter.cli.options import (
+    FORCE,
+    HAVE,
+    JSON,
+    PARAMETER,
+    as_rare,
+    parse_length,
+    rare_option,
+    read_parameters,
+    repeat_given,
+    takes_reader_options,
+)
 from hushmeter.cli.output import print_files, print_json, print_sentences, print_table
+from hushmeter.errors import InputError
 
 if TYPE_CHECKING:
     from hushmeter.appliance_kinds import ApplianceKind
+    from hushmeter.learn.homes import LearntHome, Rule
+    from hushmeter.read import ReadOptions, Recording
+    from hushmeter.trace import Trace
 
 HEADER = """\
 # The appliances of a home. Edit the numbers that you know better, and delete what you do not have.
@@ -22,9 +39,15 @@ HEADER = """\
 
 """
 
+LEARN_OPTIONS = ("time_column", "unit", "tz", "building")
+"""Options of the reader that a data set may need."""
 
-def home(
-    have: Annotated[list[str], HAVE],
+
+def catalogue(
+    kind: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="One appliance, with its sources.")
+    ] = None,
+    have: Annotated[list[str] | None, HAVE] = None,
     name: Annotated[str, typer.Option(help="Name of the home.")] = "home",
     tolerance: Annotated[
         float | None, typer.Option(help="Variation of a reading without a switch, in watts.")
@@ -38,21 +61,51 @@ def home(
     force: Annotated[bool, FORCE] = False,
     json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Write a home from a list of its appliances, as a TOML file to edit.
+    """List the typical appliances, print one of them, or write a home from their names.
 
-    The catalogue of typical appliances fills in what you do not state. State a power, a run or an
-    energy after the name if you know it.
+    Each name can be used with --have and --hide. The high values calibrate the noise. With --have,
+    the command writes a home as a TOML file to edit: the catalogue fills in what you do not state
+    after a name, such as a power, the length of a run or its energy.
 
-    Example: hushmeter home --have kettle,oven,"car charger 7.4 kW","pump 300 W 2 h" -o home.toml
+    Example: hushmeter catalogue kettle
+
+    Example: hushmeter catalogue --have kettle,oven,"pump 300 W 2 h" -o home.toml
     """
-    from hushmeter.errors import InputError
+    from hushmeter.appliance_kinds import catalogue as kinds
+
+    if have:
+        if kind is not None:
+            raise InputError("give either the name of one appliance or --have, not both.")
+        _write_home(have, (tolerance, base_load, name), output, force, json)
+    elif output is not None:
+        raise InputError("name the appliances of the home to write: --have kettle,oven.")
+    elif kind is not None:
+        if json:
+            print_json(kinds[kind])
+        else:
+            _print_kind(kinds[kind])
+    elif json:
+        print_json(list(kinds.values()))
+    else:
+        _print_kinds(list(kinds.values()))
+
+
+def _write_home(
+    have: list[str],
+    facts: tuple[float | None, float, str],
+    output: Path | None,
+    force: bool,
+    json: bool,
+) -> None:
+    """Write or print a home of listed appliances; `facts` are its tolerance, base load and name."""
     from hushmeter.files import write_text
     from hushmeter.home import DEFAULT_TOLERANCE, Home
 
     if output is not None and output.suffix.lower() != ".toml":
         raise InputError(f"{output} must end in .toml.")
-    listed = Home.from_words(have)
-    known = Home(listed.appliances, tolerance or DEFAULT_TOLERANCE, base_load, name)
+    tolerance, base_load, name = facts
+    listed = Home.from_words(have).appliances
+    known = Home(listed, tolerance or DEFAULT_TOLERANCE, base_load, name)
     text = HEADER + known.to_toml()
     if output is not None:
         write_text(output, text, force=force)
@@ -68,39 +121,19 @@ def home(
         print_files([output])
 
 
-def catalogue(
-    name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="One appliance, with its sources.")
-    ] = None,
-    json: Annotated[bool, JSON] = False,
-) -> None:
-    """List the typical appliances, or print the numbers and the sources of one of them.
+def _print_kinds(kinds: list[ApplianceKind]) -> None:
+    """Print the high values of all entries of the catalogue."""
+    from hushmeter.formatting import format_watt_hours, format_watts
 
-    Each name can be used with --have and --hide. The high values calibrate the noise.
-
-    Example: hushmeter catalogue kettle
-    """
-    from hushmeter.appliance_kinds import catalogue as kinds
-
-    if name is not None:
-        kind = kinds[name]
-        if json:
-            print_json(kind)
-        else:
-            _print_kind(kind)
-        return
-    if json:
-        print_json(list(kinds.values()))
-        return
     rows = [
         (
             kind.name,
-            _watts(kind.power_w.high),
+            format_watts(kind.power_w.high),
             _time(kind.run_s.high),
-            _watt_hours(kind.run_wh.high),
-            _watt_hours(kind.day_wh),
+            format_watt_hours(kind.run_wh.high),
+            format_watt_hours(kind.day_wh),
         )
-        for kind in kinds.values()
+        for kind in kinds
     ]
     print_table(
         "Typical appliances: high values, on which noise is calibrated",
@@ -110,16 +143,27 @@ def catalogue(
     print_sentences("One appliance with all its numbers and sources: hushmeter catalogue NAME.")
 
 
-def _watts(value: float) -> str:
-    from hushmeter.formatting import format_watts
+def _print_kind(kind: ApplianceKind) -> None:
+    """Print one entry of the catalogue."""
+    from hushmeter.formatting import format_watt_hours, format_watts
 
-    return format_watts(value)
-
-
-def _watt_hours(value: float) -> str:
-    from hushmeter.formatting import format_watt_hours
-
-    return format_watt_hours(value)
+    rows = [
+        ("power", *map(format_watts, kind.power_w)),
+        ("one run", *map(_time, kind.run_s)),
+        ("energy of a run", *map(format_watt_hours, kind.run_wh)),
+        ("runs a day", *(f"{runs:g}" for runs in kind.runs_per_day)),
+        ("energy a day", "", "", format_watt_hours(kind.day_wh)),
+    ]
+    title = kind.name
+    if kind.aliases:
+        title += f", also called {', '.join(kind.aliases)}"
+    print_table(title, ("", "low", "typical", "high"), rows)
+    print_sentences(
+        kind.basis,
+        "All numbers are typical values, rounded by hand. The sources describe the kind of "
+        "appliance; they do not state every number.",
+        *(f"Source: {source}" for source in kind.sources),
+    )
 
 
 def _time(value: float) -> str:
@@ -132,22 +176,266 @@ def _time(value: float) -> str:
     return short_duration(value)
 
 
-def _print_kind(kind: ApplianceKind) -> None:
-    """Print one entry of the catalogue."""
-    rows = [
-        ("power", *map(_watts, kind.power_w)),
-        ("one run", *map(_time, kind.run_s)),
-        ("energy of a run", *map(_watt_hours, kind.run_wh)),
-        ("runs a day", *(f"{runs:g}" for runs in kind.runs_per_day)),
-        ("energy a day", "", "", _watt_hours(kind.day_wh)),
-    ]
-    title = kind.name
-    if kind.aliases:
-        title += f", also called {', '.join(kind.aliases)}"
-    print_table(title, ("", "low", "typical", "high"), rows)
-    print_sentences(
-        kind.basis,
-        "All numbers are typical values, rounded by hand. The sources describe the kind of "
-        "appliance; they do not state every number.",
-        *(f"Source: {source}" for source in kind.sources),
+@takes_reader_options(*LEARN_OPTIONS)
+def learn(
+    context: typer.Context,
+    *,
+    datasets: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="DATASET…",
+            help="Folder or file with a column for each appliance; several with --population.",
+        ),
+    ],
+    appliance: Annotated[
+        list[str] | None, typer.Option(help="Only this circuit; may be repeated.")
+    ] = None,
+    start: Annotated[
+        str | None, typer.Option("--from", help="First time to use, ISO 8601.")
+    ] = None,
+    end: Annotated[str | None, typer.Option("--to", help="End of the period, ISO 8601.")] = None,
+    denoised: Annotated[
+        bool | None,
+        typer.Option(
+            "--denoised/--real-mains",
+            help="Use the sum of the sub-meters as the meter, as in the paper (default with "
+            "--segment), or the metered mains.",
+        ),
+    ] = None,
+    threshold: Annotated[
+        float | None,
+        rare_option(help="One threshold in watts for all circuits, instead of one for each."),
+    ] = None,
+    min_on: Annotated[str, rare_option(help="Shortest run that counts.")] = "10s",
+    min_off: Annotated[str, rare_option(help="Shortest pause that counts.")] = "10s",
+    quantile: Annotated[float, rare_option(help="Quantile of the tolerance.")] = 0.99,
+    segment: Annotated[
+        str | None,
+        typer.Option(help="Cut a home of the paper out of its data set: ukdale4, teald or redd1."),
+    ] = None,
+    population: Annotated[
+        bool, typer.Option("--population", help="Learn types of appliances from several homes.")
+    ] = False,
+    parameter: Annotated[list[str] | None, as_rare(PARAMETER)] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            help="The home, as .toml; a folder with --segment; .npz with --population.",
+        ),
+    ] = None,
+    force: Annotated[bool, FORCE] = False,
+    json: Annotated[bool, JSON] = False,
+    options: ReadOptions,
+) -> None:
+    """Learn a home from sub-metered data: powers, levels, habits, base load, tolerance.
+
+    Writes the home and a picture of every circuit's power with its threshold (OUTPUT's name with
+    .png, .svg and .csv). With --segment it learns a home of the paper, writes it with its readings
+    and compares it with the paper.
+
+    With --population it learns types of appliances from sub-metered homes, for the semi-blind
+    attacker of homes without sub-meters. A circuit has a type if its name contains the name of the
+    type, such as kettle (on above 500 W), microwave (200 W), fridge (50 W), dishwasher or washing
+    machine (30 W, and pauses of up to 15 min belong to a run); the guide to the attackers lists all
+    types. The readings must have an interval of at most one minute. Days on which the meter reports
+    a single value are left out. The training takes one to two minutes for each home, up to five.
+
+    Example: hushmeter learn redd/low_freq --building 1 --denoised -o home.toml
+
+    Example: hushmeter learn redd/low_freq --segment redd1 -o redd1
+
+    Example: hushmeter learn redd/house1 ukdale/house2 --population -o population.npz
+    """
+    from hushmeter.files import refuse_overwrite
+    from hushmeter.learn.homes import Rule, learn_home, select_period
+    from hushmeter.read import read_home_recording
+
+    _refuse_unused(context, population, segment)
+    rule = Rule(
+        threshold, parse_length("min-on", min_on), parse_length("min-off", min_off), quantile
     )
+    if len(datasets) > 1 and not population:
+        raise InputError("a home is learnt from one data set; several need --population.")
+    if segment is not None:
+        _learn_segment(segment, datasets[0], rule, denoised is not False, output, force, json)
+        return
+    if output is None:
+        raise InputError("name the file to write: -o home.toml, or -o population.npz.")
+    if population:
+        _learn_population(datasets, parameter or [], output, force, json, options)
+        return
+    if output.suffix.lower() != ".toml":
+        raise InputError(f"{output} must end in .toml.")
+    for suffix in (".toml", ".png", ".svg", ".csv"):
+        refuse_overwrite(output.with_suffix(suffix), force)
+    recording = read_home_recording(datasets[0], options)
+    trace = select_period(recording.trace, start, end)
+    learnt = learn_home(
+        trace,
+        denoised=bool(denoised) or recording.mains != "metered",
+        rule=rule,
+        appliances=appliance or None,
+        name=output.stem,
+    )
+    learnt.home.save(output, force=force)
+    files = [str(output), *_draw(learnt, trace, output, force)]
+    if json:
+        print_json({**_describe(learnt, recording), "files": files})
+    else:
+        _report(learnt, trace, recording, files)
+
+
+def _refuse_unused(context: typer.Context, population: bool, segment: str | None) -> None:
+    """Refuse options that have no use for what is learnt."""
+    home = ("appliance", "start", "end")
+    rule = ("denoised", "threshold", "min_on", "min_off", "quantile")
+    if population:
+        unused = repeat_given(context, *home, *rule, "segment")
+        wanted = "--population"
+    elif segment is not None:
+        unused = repeat_given(context, *home, "parameter", *LEARN_OPTIONS)
+        wanted = "--segment"
+    else:
+        unused, wanted = repeat_given(context, "parameter"), "a home"
+    if unused:
+        raise InputError(f"{wanted} has no use for{unused}: leave it out.")
+
+
+def _learn_segment(
+    name: str,
+    root: Path,
+    rule: Rule,
+    denoised: bool,
+    output: Path | None,
+    force: bool,
+    json: bool,
+) -> None:
+    """Cut a segment of the paper out of a data set, learn its home, compare with the paper."""
+    from hushmeter.files import refuse_overwrite
+    from hushmeter.learn.segments import cut_segment, find_segment
+    from hushmeter.write import write_meter
+
+    find_segment(name)
+    files: list[str] = []
+    if output is not None:
+        for file in ("home.toml", "readings.parquet", "home.png", "home.svg", "home.csv"):
+            refuse_overwrite(output / file, force)
+    result = cut_segment(name, root, rule=rule, denoised=denoised)
+    if output is not None:
+        result.learnt.home.save(output / "home.toml", force=force)
+        write_meter(output / "readings.parquet", result.learnt.trace, force=force)
+        pictures = _draw(result.learnt, result.trace, output / "home.toml", force)
+        files = [str(output / "home.toml"), str(output / "readings.parquet"), *pictures]
+    if json:
+        facts = _describe(result.learnt, result.recording)
+        print_json({"segment": name, "findings": result.findings, **facts, "files": files})
+        return
+    typer.echo(f"{name}: {result.recording.format}; meter: {result.learnt.mains}.")
+    for sentence in (*result.findings, *result.recording.notes, *result.learnt.notes):
+        typer.echo(sentence)
+    print_files(files)
+
+
+def _learn_population(
+    datasets: list[Path],
+    parameter: list[str],
+    output: Path,
+    force: bool,
+    json: bool,
+    options: ReadOptions,
+) -> None:
+    """Learn types of appliances from sub-metered homes, to attack homes without sub-meters."""
+    from hushmeter.attack.semi_blind import SemiBlind, learn_population
+    from hushmeter.files import refuse_overwrite
+    from hushmeter.read import read_home_recording
+
+    values = read_parameters(parameter, SemiBlind)
+    refuse_overwrite(output, force)
+    traces = [read_home_recording(dataset, options).trace for dataset in datasets]
+    shown = sys.stderr.isatty() and not json
+    learnt = learn_population(traces, **{"progress": shown, **values})
+    learnt.save(output, force=force)
+    columns = (learnt.types_, learnt.homes_, learnt.powers_, learnt.thresholds_)
+    found = list(zip(*columns, strict=True))
+    if json:
+        keys = ("type", "homes", "mean_on_w", "threshold")
+        rows = [dict(zip(keys, row, strict=True)) for row in found]
+        print_json({"types": rows, "files": [output]})
+        return
+    cells = [(name, f"{homes}", f"{power:.0f} W", f"{p:.1f}") for name, homes, power, p in found]
+    header = ("type", "homes", "mean power", "on above probability")
+    print_table(f"Population of {len(traces)} homes", header, cells)
+    print_files([str(output)])
+
+
+def _describe(learnt: LearntHome, recording: Recording) -> dict[str, Any]:
+    """The result, for machines."""
+    return {
+        "format": recording.format,
+        "mains": learnt.mains,
+        "rule": str(learnt.rule),
+        "readings": len(learnt.trace),
+        "interval_s": learnt.trace.interval_s,
+        "sparsity": learnt.sparsity,
+        "tolerance_w": learnt.home.tolerance,
+        "base_load_w": learnt.home.base_load,
+        "circuits": list(learnt.circuits),
+        "assumptions": list(learnt.home.check(learnt.trace).sentences),
+        "notes": [*recording.notes, *learnt.notes],
+    }
+
+
+def _report(learnt: LearntHome, trace: Trace, recording: Recording, files: list[str]) -> None:
+    """Print the result, and how it differs from a flat rule."""
+    from hushmeter.errors import DataError
+    from hushmeter.learn.homes import FLAT_RULE, compare_rules, learn_home
+
+    typer.echo(f"{recording.format}; meter: {learnt.mains}; {learnt.rule}.")
+    print_table(
+        f"{len(learnt.home)} appliances from {len(trace)} readings of {trace.interval_s:g} s",
+        ("circuit", "on above", "mean on", "protected", "largest", "on", "runs", "longest"),
+        [_row(circuit) for circuit in learnt.circuits],
+    )
+    typer.echo(
+        f"Sparsity {learnt.sparsity:.2%}; base load {learnt.home.base_load:g} W; tolerance "
+        f"{learnt.home.tolerance:g} W."
+    )
+    print_sentences(*learnt.home.check(learnt.trace).sentences)
+    print_sentences(*recording.notes, *learnt.notes)
+    if learnt.rule != FLAT_RULE:
+        denoised = learnt.mains.startswith("denoised")
+        names = [circuit.name for circuit in learnt.circuits]
+        # No circuit may switch under the flat rule, which is no reason to fail.
+        with suppress(DataError):
+            flat = learn_home(trace, denoised=denoised, rule=FLAT_RULE, appliances=names)
+            print_sentences(*compare_rules(learnt, flat))
+    print_files(files)
+
+
+def _draw(learnt: LearntHome, trace: Trace, output: Path, force: bool) -> list[str]:
+    """Draw the power of every circuit with its threshold, beside the file of the home."""
+    from hushmeter.plot import readings as plot_readings
+    from hushmeter.plot.figure import save_figure
+
+    assert trace.power is not None
+    assert trace.names is not None
+    columns = [trace.names.index(circuit.name) for circuit in learnt.circuits]
+    figure, data = plot_readings.draw_thresholds(learnt, trace.power[:, columns])
+    paths = save_figure(figure, output.parent, output.stem, data, force=force)
+    return [str(path) for path in paths.values()]
+
+
+def _row(circuit: Any) -> list[str]:
+    on = circuit.role == "appliance"
+    return [
+        circuit.name,
+        f"{circuit.threshold:.4g} W" if on else circuit.role,
+        f"{circuit.mean_on:.5g} W" if on else "",
+        f"{circuit.protected_power:g} W" if on else "",
+        f"{circuit.max_power:.5g} W" if on else "",
+        f"{circuit.on_share:.2%}",
+        str(circuit.runs),
+        f"{circuit.longest_run_s / 60:.4g} min" if on else "",
+    ]

@@ -59,10 +59,10 @@ def _print_findings(found: Findings) -> None:
 
 
 def _next(file: Path, options: ReadOptions, sub_metered: bool) -> str:
-    """What to do with the file, told what this command was told."""
+    """The next command for the file, with the same options of the reader."""
     from shlex import quote
 
-    from hushmeter.cli.learn import LEARN_OPTIONS
+    from hushmeter.cli.home import LEARN_OPTIONS
 
     if sub_metered:
         return f"hushmeter learn {quote(str(file))} -o home.toml" + repeat_options(

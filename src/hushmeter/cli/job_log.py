@@ -19,17 +19,18 @@ from typing import Annotated, Any
 
 import typer
 
+from hushmeter.cli.options import job_option
 from hushmeter.errors import HushmeterError, InputError, MissingExtraError
 from hushmeter.files import one_sentence
 
 FORMATS = ("text", "json")
 INTERRUPTED = 130
 LogFormat = Annotated[
-    str, typer.Option(help="Log on standard error: text, or json with one object per line.")
+    str, job_option(help="Log on standard error: text, or json with one object per line.")
 ]
 MetricsFile = Annotated[
     Path | None,
-    typer.Option(help="Write counts and times of this job for Prometheus.", metavar="FILE.prom"),
+    job_option(help="Write counts and times of this job for Prometheus.", metavar="FILE.prom"),
 ]
 GAUGES = {
     "exit_code": "Exit code of the last run.",

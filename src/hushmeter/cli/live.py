@@ -14,8 +14,10 @@ from hushmeter.cli.options import (
     JSON,
     LEDGER,
     STREAM,
+    as_rare,
     check_seed,
     clamp_in_ledger,
+    rare_option,
     takes_reader_options,
     takes_request,
 )
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 
 
 @takes_reader_options("unit", "tz", "changes", "until")
-@takes_request(every="1h", unless="watch")
+@takes_request(every="1h", unless="watch", rare=("purpose", "span", "table"))
 def live(
     *,
     source: Annotated[
@@ -57,37 +59,35 @@ def live(
         str, typer.Option(help="Length of a metered reading: how often the meter sends.")
     ] = "10s",
     request: Request,
-    name: Annotated[str, typer.Option(help="Name of the stream, in topics and messages.")] = "home",
+    name: Annotated[str, rare_option(help="Name of the stream, in topics and messages.")] = "home",
     payload: Annotated[
         str | None,
-        typer.Option(
-            help="number, json:PATH, statestream, tasmota, shelly1, shelly2, dsmr or csv."
-        ),
+        rare_option(help="number, json:PATH, statestream, tasmota, shelly1, shelly2, dsmr or csv."),
     ] = None,
     time_path: Annotated[
-        str | None, typer.Option(help="Where a JSON payload has its time; else it arrives now.")
+        str | None, rare_option(help="Where a JSON payload has its time; else it arrives now.")
     ] = None,
     step: Annotated[
-        float, typer.Option(help="Step to which the meter rounds, in watts; 0 if unknown.")
+        float, rare_option(help="Step to which the meter rounds, in watts; 0 if unknown.")
     ] = 1.0,
     readings: Annotated[
         str | None,
-        typer.Option(help="Whether a reading is one of samples (MQTT, P1) or of means (CSV)."),
+        rare_option(help="Whether a reading is one of samples (MQTT, P1) or of means (CSV)."),
     ] = None,
     online: Annotated[
         str | None,
-        typer.Option(help="Topic that says whether a meter that sends changes is connected."),
+        rare_option(help="Topic that says whether a meter that sends changes is connected."),
     ] = None,
     heartbeat: Annotated[
         str,
-        typer.Option(help="Longest time between two messages of a meter that sends changes."),
+        rare_option(help="Longest time between two messages of a meter that sends changes."),
     ] = "0s",
     grace: Annotated[
-        str, typer.Option(help="Time from the end of a window until it closes.")
+        str, rare_option(help="Time from the end of a window until it closes.")
     ] = "10s",
     clock: Annotated[
         str | None,
-        typer.Option(help="system (MQTT, P1), or readings: time is that of the last reading."),
+        rare_option(help="system (MQTT, P1), or readings: time is that of the last reading."),
     ] = None,
     once: Annotated[
         bool, typer.Option("--once", help="End at the end of the file; do not wait for more.")
@@ -96,17 +96,17 @@ def live(
         bool,
         typer.Option("--watch", help="Show raw and protected values of --state; needs no SOURCE."),
     ] = False,
-    file_format: Annotated[str, typer.Option(help="Files of a folder: csv or parquet.")] = "csv",
-    ledger: Annotated[str | None, LEDGER] = None,
+    file_format: Annotated[str, rare_option(help="Files of a folder: csv or parquet.")] = "csv",
+    ledger: Annotated[str | None, as_rare(LEDGER)] = None,
     ledger_meter: Annotated[
-        str | None, typer.Option(help="Name of the meter in the ledger; needed with --ledger.")
+        str | None, rare_option(help="Name of the meter in the ledger; needed with --ledger.")
     ] = None,
     stream: Annotated[str, STREAM] = "load",
     simulation: Annotated[
-        bool, typer.Option("--simulation", help="Accept `hushmeter replay`; mark every message.")
+        bool, rare_option("--simulation", help="Accept `hushmeter replay`; mark every message.")
     ] = False,
     seed: Annotated[
-        int | None, typer.Option(help="Simulate with this seed; never publish the result.")
+        int | None, rare_option(help="Simulate with this seed; never publish the result.")
     ] = None,
     json: Annotated[bool, JSON] = False,
     options: ReadOptions,

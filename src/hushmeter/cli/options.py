@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from functools import wraps
+from copy import copy
+from functools import partial, wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 
@@ -26,6 +27,21 @@ if TYPE_CHECKING:
     from hushmeter.home import Home
     from hushmeter.read import ReadOptions
     from hushmeter.releases.request import Request
+
+# `--help` leaves out the options of a panel, `--help-all` shows them.
+RARE = "Seldom needed"
+rare_option = partial(typer.Option, rich_help_panel=RARE)
+noise_option = partial(typer.Option, rich_help_panel="The noise in detail")
+file_option = partial(typer.Option, rich_help_panel="What the file does not say")
+job_option = partial(typer.Option, rich_help_panel="How the job runs")
+
+
+def as_rare(option: Any) -> Any:
+    """Return an option that several commands share as one that a command seldom needs."""
+    made = copy(option)
+    made.rich_help_panel = RARE
+    return made
+
 
 FILE = typer.Argument(metavar="FILE", help="A file of readings in any known format.")
 HOME = typer.Option(
@@ -47,14 +63,14 @@ PURPOSE = typer.Option(
 )
 EPSILON = typer.Option("-e", "--epsilon", help="ε of the unit of protection.")
 EPSILONS = typer.Option("-e", "--epsilon", help="ε as a range LO:HI, or values with commas.")
-MECHANISM = typer.Option("--mechanism", help="laplace, staircase or gaussian.")
-APPLIANCE = typer.Option("--appliance", help="Protect only this appliance.")
+MECHANISM = noise_option("--mechanism", help="laplace, staircase or gaussian.")
+APPLIANCE = noise_option("--appliance", help="Protect only this appliance.")
 SPAN = typer.Option(
     "--span",
     help="What ε protects: one reading, run or day; or when (not whether) a run happened.",
 )
-USE = typer.Option("--use", help="Longest use a day of an appliance, such as 30min; for day, when.")
-PROTECT = typer.Option(
+USE = noise_option("--use", help="Longest use a day of an appliance, such as 30min; for day, when.")
+PROTECT = noise_option(
     "--protect", help="appliance (default), fluctuation (the paper), range or change."
 )
 VIEWS = typer.Option("--views", help="Release hours, days, typical day and months together.")
@@ -63,35 +79,35 @@ TABLE = typer.Option(
     help="Also publish this table: days, months, typical-day, typical-week, year, or a band such "
     'as "peak = weekdays 16:00-21:00"; can be repeated.',
 )
-HOURLY_COST = typer.Option(
+HOURLY_COST = noise_option(
     "--hourly-cost", help="With --views or --table: error of an hour, against hours alone."
 )
-SENSITIVITY = typer.Option(
+SENSITIVITY = noise_option(
     "--sensitivity", help="Protect any change of this number of watts; needs no home."
 )
 EVERY = typer.Option("--every", help="Release means over 1min, 30min or 1h, not every reading.")
-CLAMP = typer.Option("--clamp", help="Smallest and largest reading, LO,HI in watts.")
-GRID = typer.Option("--grid", help="Step of the released readings in watts.")
-DELTA = typer.Option("--delta", help="δ of Gaussian noise.")
-MAX_EPSILON = typer.Option("--max-epsilon", help="Refuse a larger ε.")
-ACCEPT_LEARNT = typer.Option(
+CLAMP = noise_option("--clamp", help="Smallest and largest reading, LO,HI in watts.")
+GRID = noise_option("--grid", help="Step of the released readings in watts.")
+DELTA = noise_option("--delta", help="δ of Gaussian noise.")
+MAX_EPSILON = noise_option("--max-epsilon", help="Refuse a larger ε.")
+ACCEPT_LEARNT = noise_option(
     "--accept-learnt", help="Accept numbers of the home that were learnt from these readings."
 )
 
 # Options of the commands that release a fleet.
 SOURCE = typer.Argument(help="Folder with files, or its URL (s3://…).", metavar="IN_DIR")
 LEDGER = typer.Option("--ledger", help="sqlite:///file.db or postgresql://…")
-STREAM = typer.Option("--stream", help="Name of the series of the meters.")
-INTERVAL = typer.Option(
+STREAM = job_option("--stream", help="Name of the series of the meters.")
+INTERVAL = file_option(
     "--interval", "--every", help="Length of a reading; by default that of the first file."
 )
-COLUMNS = typer.Option(
+COLUMNS = file_option(
     "--columns", help="Other column names: meter=…,time=…,value=…,unit=…,interval=…"
 )
-FILE_UNIT = typer.Option("--unit", help="Unit of files without a unit: W, kW, Wh or kWh.")
-FILE_TZ = typer.Option("--tz", help="Zone of times without a zone, such as Europe/Berlin.")
-FILE_DECIMAL = typer.Option("--decimal", help="Decimal mark of text: point (default) or comma.")
-SPARK = typer.Option(
+FILE_UNIT = file_option("--unit", help="Unit of files without a unit: W, kW, Wh or kWh.")
+FILE_TZ = file_option("--tz", help="Zone of times without a zone, such as Europe/Berlin.")
+FILE_DECIMAL = file_option("--decimal", help="Decimal mark of text: point (default) or comma.")
+SPARK = job_option(
     "--spark",
     help="Use this Spark cluster: spark://host:7077, or submit under spark-submit.",
     metavar="MASTER_URL",
@@ -116,7 +132,7 @@ def register_own_attacker(text: str | None) -> str | None:
 ATTACKER = typer.Option(
     "-a",
     "--attacker",
-    help="An attacker of `hushmeter attackers`, or module:Class.",
+    help="An attacker of `hushmeter attack --list`, or module:Class.",
     callback=register_own_attacker,
 )
 PARAMETER = typer.Option(
@@ -132,36 +148,29 @@ JSON = typer.Option("--json", help="Print JSON.")
 RANGE_VALUES = 200
 
 
-def _reader_option(name: str, text: str) -> Any:
-    """An option of the reader; help lists all of them in one panel."""
-    return typer.Option(name, help=text, rich_help_panel="What the file does not say")
-
-
 READER_OPTIONS: dict[str, Any] = {
-    "time_column": _reader_option("--time-column", "Column of the times."),
-    "value_column": _reader_option("--value-column", "Column (or entity) of the meter."),
-    "unit": _reader_option("--unit", "Unit of the values: W, kW, Wh, kWh …"),
-    "stamp": _reader_option("--stamp", "Whether a time is the start or the end of its reading."),
-    "tz": _reader_option("--tz", "Time zone of times without one, such as Europe/London."),
-    "building": _reader_option("--building", "Which home, if the file holds several."),
-    "meter": _reader_option("--meter", "Which meter, if the file holds several."),
-    "register": _reader_option("--register", "Which register or direction, if several."),
-    "counter": _reader_option("--counter", "Whether the values only count up: yes or no."),
-    "step": _reader_option("--step", "Step to which the meter rounds, in the unit of its values."),
-    "reading_length": _reader_option(
-        "--reading-length", "Length of a reading of a change history: 1min."
-    ),
-    "changes": _reader_option(
-        "--changes", "Whether a row is there only where the value changed: yes or no."
-    ),
-    "since": _reader_option("--since", "Start of a history of changes, as 2024-01-01T00:00Z."),
-    "until": _reader_option("--until", "End of a history of changes, as 2024-02-01T00:00Z."),
-    "sheet": _reader_option(
-        "--sheet", "Which sheet of a workbook, or list of a JSON file, if several."
-    ),
-    "member": _reader_option("--member", "Which file, if an archive has several."),
-    "decimal": _reader_option("--decimal", "Decimal mark of the numbers: point or comma."),
+    name: file_option(f"--{name.replace('_', '-')}", help=text)
+    for name, text in {
+        "time_column": "Column of the times.",
+        "value_column": "Column (or entity) of the meter.",
+        "unit": "Unit of the values: W, kW, Wh, kWh …",
+        "stamp": "Whether a time is the start or the end of its reading.",
+        "tz": "Time zone of times without one, such as Europe/London.",
+        "building": "Which home, if the file holds several.",
+        "meter": "Which meter, if the file holds several.",
+        "register": "Which register or direction, if several.",
+        "counter": "Whether the values only count up: yes or no.",
+        "step": "Step to which the meter rounds, in the unit of its values.",
+        "reading_length": "Length of a reading of a change history: 1min.",
+        "changes": "Whether a row is there only where the value changed: yes or no.",
+        "since": "Start of a history of changes, as 2024-01-01T00:00Z.",
+        "until": "End of a history of changes, as 2024-02-01T00:00Z.",
+        "sheet": "Which sheet of a workbook, or list of a JSON file, if several.",
+        "member": "Which file, if an archive has several.",
+        "decimal": "Decimal mark of the numbers: point or comma.",
+    }.items()
 }
+"""Options of the reader of meter files, by the fields of `ReadOptions`."""
 
 
 def takes_reader_options(
@@ -271,15 +280,16 @@ _NAMED = re.compile(
 
 
 def takes_request(
-    *names: str, unless: str = "", homes: bool = True, **defaults: Any
+    *names: str, unless: str = "", homes: bool = True, rare: Sequence[str] = (), **defaults: Any
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Decorate a command with the options of a release and, if `homes`, with --home and --have.
 
     The command receives them in one argument, `request`, of type `Request`. `names` are keys of
     `REQUEST_OPTIONS`, all of them if none is given, and `defaults` are fields for options that are
-    not used. If neither --hide nor -e is among the options, the request is about the appliances of
-    the home or of the catalogue. A sentence about a field of the request names its option. With the
-    option `unless` of the command there is no request.
+    not used. `rare` are further options that only --help-all shows. If neither --hide nor -e is
+    among the options, the request is about the appliances of the home or of the catalogue. A
+    sentence about a field of the request names its option. With the option `unless` of the command
+    there is no request.
     """
     chosen = names or tuple(REQUEST_OPTIONS)
     of_home = {"home": Annotated[str | None, HOME], "have": Annotated[list[str] | None, HAVE]}
@@ -287,6 +297,9 @@ def takes_request(
         **(of_home if homes else {}),
         **{name: REQUEST_OPTIONS[name] for name in REQUEST_OPTIONS if name in chosen},
     }
+    for name in rare:
+        kind, option = get_args(kinds[name])
+        kinds[name] = Annotated[kind, as_rare(option)]
 
     def build(values: dict[str, Any]) -> object:
         return make_request(values, defaults)
@@ -441,6 +454,13 @@ def parse_interval(text: str) -> int:
     if length != int(length):
         raise InputError(f"interval must be a whole number of seconds, got {text!r}.")
     return int(length)
+
+
+def parse_length(name: str, text: str) -> float:
+    """Parse a length of time, which may be zero [s]."""
+    from hushmeter.checks import seconds
+
+    return 0.0 if text.strip() in ("0", "0s") else seconds(name, text)
 
 
 def clamp_in_ledger(

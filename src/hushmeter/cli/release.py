@@ -14,6 +14,7 @@ from hushmeter.cli.options import (
     JSON,
     check_seed,
     clamp_in_ledger,
+    rare_option,
     takes_reader_options,
     takes_request,
 )
@@ -35,17 +36,17 @@ def release(
     file: Annotated[Path, FILE],
     request: Request,
     sign: Annotated[
-        Path | None, typer.Option(help="Sign the receipt with this Ed25519 private key.")
+        Path | None, rare_option(help="Sign the receipt with this Ed25519 private key.")
     ] = None,
     ledger: Annotated[
-        str | None, typer.Option(help="Pay in this ledger: sqlite:///file.db or postgresql://…")
+        str | None, rare_option(help="Pay in this ledger: sqlite:///file.db or postgresql://…")
     ] = None,
     ledger_meter: Annotated[
-        str | None, typer.Option(help="Name of the meter in the ledger; needed with --ledger.")
+        str | None, rare_option(help="Name of the meter in the ledger; needed with --ledger.")
     ] = None,
-    stream: Annotated[str, typer.Option(help="Name of the series of the meters.")] = "load",
+    stream: Annotated[str, rare_option(help="Name of the series of the meters.")] = "load",
     seed: Annotated[
-        int | None, typer.Option(help="Simulate with this seed; never publish the result.")
+        int | None, rare_option(help="Simulate with this seed; never publish the result.")
     ] = None,
     output: Annotated[
         Path,

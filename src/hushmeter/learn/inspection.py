@@ -197,10 +197,10 @@ def _warnings(recording: Recording) -> Sequence[str]:
 def _odd_values(trace: Trace) -> Sequence[str]:
     mean_kw = float(trace.readings.mean()) / 1000
     if mean_kw > MOST_MEAN_W / 1000:
-        return [f"A mean of {mean_kw:.4g} kW is not that of a home: check the unit (--unit)."]
+        return [f"A mean of {mean_kw:.4g} kW is not that of a home: check the unit (`unit=`)."]
     largest = float(np.abs(trace.readings).max())
     if 0 < largest < LEAST_LARGEST_W:
-        return [f"No reading passes {largest:.4g} W: are they kilowatts (--unit kW)?"]
+        return [f"No reading passes {largest:.4g} W: are they kilowatts (`unit=kW`)?"]
     exports = warn_of_generation(trace)
     return [] if exports is None else [exports]
 

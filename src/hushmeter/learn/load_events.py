@@ -7,13 +7,15 @@ rhythm of a cluster tell what kind of load it is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import Any
 
 import numpy as np
-from numba import njit
 
 from hushmeter.checks import BoolArray, FloatArray, IntArray
-from hushmeter.learn.local_readings import (
+from hushmeter.learn.habits import (
     HALF_HOUR_S,
     MINUTE_S,
     Grid,
@@ -77,20 +79,18 @@ class Runs:
 
     def take(self, chosen: IntArray | BoolArray) -> Runs:
         """Return some of the runs."""
-        return Runs(
-            self.start[chosen],
-            self.end[chosen],
-            self.power[chosen],
-            self.duration[chosen],
-            self.level[chosen],
-            self.isolated[chosen],
-        )
+        return Runs(*(getattr(self, one.name)[chosen] for one in fields(self)))
+
+    @classmethod
+    def join(cls, parts: Sequence[Runs]) -> Runs:
+        """Return all runs in the order of their starts."""
+        columns = ([getattr(part, one.name) for part in parts] for one in fields(cls))
+        runs = cls(*map(np.concatenate, columns))
+        return runs.take(np.argsort(runs.start, kind="stable"))
 
 
 def find_edges(watts: FloatArray, interval_s: float, least_w: float) -> Edges:
-    """Find changes of the load.
-
-    Units: `watts` [W].
+    """Find changes of at least `least_w` [W] of a load [W].
 
     Notes
     -----
@@ -133,7 +133,6 @@ def _median_of_three(watts: FloatArray, first: IntArray) -> FloatArray:
     return medians
 
 
-@njit(cache=True)
 def _match(
     watts: FloatArray,
     first: IntArray,
@@ -141,15 +140,15 @@ def _match(
     jumps: FloatArray,
     before: FloatArray,
     longest: int,
-    share: float,
-    weak_share: float,
-    slack: float,
+    limits: tuple[float, float, float],
 ) -> IntArray:
     """Return for every edge the fall that ends it, or −1.
 
     The lowest reading between two edges is computed once, so that a rise walks over edges
-    instead of readings. A missing reading ends the search.
+    instead of readings. A missing reading ends the search. `limits` say how much a fall may differ
+    from a rise: as shares of a power from 200 W on and below, and at least [W].
     """
+    share, weak_share, slack = limits
     count = first.size
     lowest = np.empty(count)
     for e in range(count):
@@ -179,10 +178,18 @@ def _match(
     return partner
 
 
+@cache
+def _compiled(loop: Callable[..., IntArray]) -> Any:
+    """Compile a loop at its first use: few readings need none, and importing numba takes time."""
+    from numba import njit
+
+    return njit(cache=True)(loop)
+
+
 def pair_edges(
-    grid: Grid, edges: Edges, *, longest_s: float, share: float, weak_share: float, slack_w: float
+    grid: Grid, edges: Edges, longest_s: float, limits: tuple[float, float, float]
 ) -> Runs:
-    """Pair every rise with the next fall of the same power.
+    """Pair every rise with the next fall of the same power, within the `limits` of `_match`.
 
     Notes
     -----
@@ -190,17 +197,11 @@ def pair_edges(
     where they fall below that load plus half of the power. The shortest pairs are taken first,
     and an edge belongs to one run only.
     """
-    partner = _match(
-        grid.watts,
-        edges.first,
-        edges.last,
-        edges.watts,
-        edges.before,
-        int(longest_s // grid.step_s),
-        share,
-        weak_share,
-        slack_w,
-    )
+    partner = np.zeros(0, np.int64)
+    if edges.first.size:
+        longest = int(longest_s // grid.step_s)
+        given = (edges.first, edges.last, edges.watts, edges.before)
+        partner = _compiled(_match)(grid.watts, *given, longest, limits)
     rises = np.flatnonzero(partner >= 0)
     order = np.argsort(edges.first[partner[rises]] - edges.first[rises], kind="stable")
     _, kept = np.unique(partner[rises][order], return_index=True)
@@ -248,18 +249,12 @@ def find_runs(readings: LocalReadings) -> Runs:
     for least, step in ((STRONG_W, readings.interval_s), (WEAK_W, float(minute))):
         grid = readings.grid(step)
         edges = find_edges(grid.watts, step, least)
-        runs = pair_edges(
-            grid, edges, longest_s=LONGEST_RUN_S, share=0.1, weak_share=0.2, slack_w=30.0
-        )
+        runs = pair_edges(grid, edges, LONGEST_RUN_S, (0.1, 0.2, 30.0))
         wanted = (runs.power >= STRONG_W) == (least == STRONG_W)
         parts.append(runs.take(wanted & (runs.duration > 0)))
-    strong, weak = parts
-    names = ("start", "end", "power", "duration", "level", "isolated")
-    joined = Runs(*(np.concatenate([getattr(strong, n), getattr(weak, n)]) for n in names))
-    return joined.take(np.argsort(joined.start, kind="stable"))
+    return Runs.join(parts)
 
 
-@njit(cache=True)
 def _densest(power: FloatArray, duration: FloatArray, least: int) -> IntArray:
     """Return the number of the cluster of every point, −1 outside; powers ascend (both in ln).
 
@@ -319,13 +314,15 @@ class Cluster:
 
 
 def find_clusters(runs: Runs, days: float) -> list[Cluster]:
-    """Group similar runs and name the class of every group (`days` [days])."""
+    """Group similar runs of some days of readings and name the class of every group."""
     if not len(runs):
         return []
     order = np.argsort(runs.power, kind="stable")
     least = int(np.ceil(max(5.0, 0.1 * days)))
     labels = np.empty(len(runs), np.int64)
-    labels[order] = _densest(np.log(runs.power[order]), np.log(runs.duration[order]), least)
+    labels[order] = _compiled(_densest)(
+        np.log(runs.power[order]), np.log(runs.duration[order]), least
+    )
     clusters = []
     for k in range(int(labels.max()) + 1):
         clusters.append(_classify(runs.take(labels == k), days))
@@ -375,10 +372,7 @@ def _class_of(
 
 
 def fridge_period(starts: FloatArray) -> float | None:
-    """Return the usual time from start to start of a fridge [s], or None if it is not clear.
-
-    Units: `starts` [s].
-    """
+    """Return the usual time between starts of a fridge [s], or None if it is not clear."""
     distances = np.diff(starts)
     distances = distances[(distances >= 300) & (distances <= 3 * SECONDS_PER_HOUR)]
     if distances.size < 15:
@@ -396,13 +390,11 @@ def find_blocks(readings: LocalReadings) -> Runs:
     """Step 6. Find long blocks of at least 2 kW in slots of 15 min, 30 min or 1 h."""
     grid = readings.grid(slot_length(readings.interval_s))
     edges = find_edges(grid.watts, grid.step_s, LONG_BLOCK_W)
-    return pair_edges(
-        grid, edges, longest_s=LONGEST_BLOCK_S, share=0.2, weak_share=0.2, slack_w=30.0
-    )
+    return pair_edges(grid, edges, LONGEST_BLOCK_S, (0.2, 0.2, 30.0))
 
 
 def find_car(blocks: Runs, interval_s: float, days: float) -> Runs | None:
-    """Return the blocks that a car charger makes, or None (`days` [days])."""
+    """Return the blocks that a car charger makes in some days of readings, or None."""
     fewest = max(4.0, days / 60)
     shortest = 60 * MINUTE_S if interval_s <= HALF_HOUR_S else 90 * MINUTE_S
     level = blocks.take((blocks.duration >= shortest) & (blocks.level <= 0.12))

@@ -21,10 +21,14 @@ from hushmeter.formatting import count_of, duration_in_words, format_watts
 from hushmeter.learn.habits import (
     FEWEST_AWAY_DAYS,
     FEWEST_HABIT_DAYS,
+    MINUTE_S,
     MOST_ZEROS,
+    QUARTER_S,
     Activity,
+    LocalReadings,
     WeeklyEvent,
     base_load,
+    clean,
     empty_working_days,
     find_activity,
     season,
@@ -42,7 +46,6 @@ from hushmeter.learn.load_events import (
     find_runs,
     fridge_period,
 )
-from hushmeter.learn.local_readings import MINUTE_S, QUARTER_S, LocalReadings, clean
 from hushmeter.trace import SECONDS_PER_HOUR, Trace
 
 CERTAINTIES = ("sure", "likely", "about", "at least", "at most")
@@ -222,7 +225,7 @@ def _notes(readings: LocalReadings, *, zone_known: bool) -> tuple[str, ...]:
     if hours_matter and not zone_known:
         notes.append(
             "Clock times are UTC, because the time zone of the home is not known: state it "
-            "(--tz, such as --tz Europe/London)."
+            "(`tz=`, such as `tz=Europe/London`)."
         )
     if readings.silent.size:
         hours = float(np.diff(readings.silent, axis=1).sum()) / SECONDS_PER_HOUR
@@ -401,32 +404,28 @@ def _describe_as(
 
     def describe(readings: LocalReadings, clusters: list[Cluster]) -> Finding:
         main = max(clusters, key=lambda cluster: len(cluster.runs))
-        runs = _join_runs([cluster.runs for cluster in clusters])
+        runs = Runs.join([cluster.runs for cluster in clusters])
         evidence = _run_evidence(runs, main.power, main.duration, readings.days)
-        text = sentence.format(
-            watts=format_watts(float(f"{main.power:.2g}")),
-            length=_length(main.duration),
-            count=_times(len(runs)),
-            rate=_rate(len(runs), readings.days),
-            hour=_often(evidence["starts_by_hour"]),
-        )
+        words = _words(main.power, main.duration, evidence, readings.days)
+        if kind == "fridge":
+            period = fridge_period(main.runs.start)
+            evidence["period_s"] = None if period is None else round(period)
+            words["every"] = "" if period is None else f" and switches on every {_length(period)}"
+        text = sentence.format(**words)
         return Finding(kind, text, evidence, certainty, _marks(readings, runs))
 
     return describe
 
 
-def _describe_fridge(readings: LocalReadings, clusters: list[Cluster]) -> Finding:
-    main = max(clusters, key=lambda cluster: len(cluster.runs))
-    runs = _join_runs([cluster.runs for cluster in clusters])
-    evidence = _run_evidence(runs, main.power, main.duration, readings.days)
-    period = fridge_period(main.runs.start)
-    evidence["period_s"] = None if period is None else round(period)
-    rhythm = f" and switches on every {_length(period)}" if period is not None else ""
-    text = (
-        f"A fridge or freezer of about {format_watts(float(f'{main.power:.2g}'))} runs for "
-        f"{_length(main.duration)} at a time{rhythm}."
-    )
-    return Finding("fridge", text, evidence, "sure", _marks(readings, runs))
+def _words(power: float, duration: float, evidence: dict[str, Any], days: float) -> dict[str, str]:
+    """The words of a sentence about runs: their power, length, number, rate and usual hour."""
+    return {
+        "watts": format_watts(float(f"{power:.2g}")),
+        "length": _length(duration),
+        "count": _times(evidence["count"]),
+        "rate": _rate(evidence["count"], days),
+        "hour": _often(evidence["starts_by_hour"]),
+    }
 
 
 DESCRIPTIONS: dict[str, Callable[[LocalReadings, list[Cluster]], Finding]] = {
@@ -444,7 +443,11 @@ DESCRIPTIONS: dict[str, Callable[[LocalReadings, list[Cluster]], Finding]] = {
         "An air conditioner, a heat pump or a heater ({watts} for {length} at a time) ran at "
         "least {count}, {rate}, {hour}.",
     ),
-    "fridge": _describe_fridge,
+    "fridge": _describe_as(
+        "fridge",
+        "sure",
+        "A fridge or freezer of about {watts} runs for {length} at a time{every}.",
+    ),
     "short-heat": _describe_as(
         "short-heat",
         "likely",
@@ -483,14 +486,14 @@ def _blocks(readings: LocalReadings) -> Search:
     if car is not None:
         found.append(
             _block_finding(
-                readings, car, "car-charger", "A car is charged with {watts} for {length}: {count}"
+                readings, car, "car-charger", "A car is charged with {watts} for {length}"
             )
         )
     level = find_level_blocks(blocks)
     if len(level) >= FEWEST_BLOCKS:
         words = (
             "Long level blocks of about {watts} for {length}, from a car, a water heater or "
-            "another heater: {count}"
+            "another heater"
         )
         found.append(_block_finding(readings, level, "long-blocks", words))
     return found, []
@@ -499,12 +502,8 @@ def _blocks(readings: LocalReadings) -> Search:
 def _block_finding(readings: LocalReadings, runs: Runs, kind: str, words: str) -> Finding:
     power, duration = float(np.median(runs.power)), float(np.median(runs.duration))
     evidence = _run_evidence(runs, power, duration, readings.days)
-    text = words.format(
-        watts=format_watts(float(f"{power:.2g}")),
-        length=_length(duration),
-        count=f"{_times(len(runs))}, {_rate(len(runs), readings.days)}, "
-        f"{_often(evidence['starts_by_hour'])}.",
-    )
+    filled = _words(power, duration, evidence, readings.days)
+    text = f"{words}: {{count}}, {{rate}}, {{hour}}.".format(**filled)
     return Finding(kind, text, evidence, "sure", _marks(readings, runs))
 
 
@@ -566,13 +565,6 @@ def _run_evidence(runs: Runs, power: float, duration: float, days: float) -> dic
         "seconds": round(duration, 1),
         "starts_by_hour": np.bincount(hours, minlength=24).tolist(),
     }
-
-
-def _join_runs(parts: Sequence[Runs]) -> Runs:
-    """Return all runs in the order of their starts."""
-    names = ("start", "end", "power", "duration", "level", "isolated")
-    runs = Runs(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
-    return runs.take(np.argsort(runs.start, kind="stable"))
 
 
 def _marks(readings: LocalReadings, runs: Runs) -> FloatArray:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hushmeter.checks import FloatArray
-from hushmeter.learn.local_readings import LocalReadings, clean, slot_length
+from hushmeter.learn.habits import LocalReadings, clean, slot_length
 from hushmeter.learn.statements import Finding, Findings
 from hushmeter.plot.figure import BLUE, GREEN, GREY, ORANGE, RED, finish_figure, new_figure
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Trace

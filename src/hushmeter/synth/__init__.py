@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from hushmeter.synth.households import Diary, DiaryDay, Household, household
-from hushmeter.synth.metering import add_meter_error, add_solar
-from hushmeter.synth.traces import READY_HOMES, START, home, ready_home, trace
+from hushmeter.synth.households import Diary, DiaryDay, Habits, Household, household
+from hushmeter.synth.traces import (
+    READY_HOMES,
+    START,
+    add_meter_error,
+    add_solar,
+    home,
+    ready_home,
+    trace,
+)
 
 __all__ = [
     "READY_HOMES",
     "START",
     "Diary",
     "DiaryDay",
+    "Habits",
     "Household",
     "add_meter_error",
     "add_solar",

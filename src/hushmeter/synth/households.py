@@ -16,7 +16,7 @@ import numpy as np
 from hushmeter.checks import FloatArray, RngLike, non_negative, one_of, positive, whole
 from hushmeter.clock import check_zone, in_zone, utc_offsets
 from hushmeter.errors import InputError
-from hushmeter.synth.metering import solar_power
+from hushmeter.synth.traces import solar_power
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Trace
 
 USUAL_APPLIANCES = (
@@ -107,6 +107,28 @@ class Household:
         return self.trace if interval_s == self.trace.interval_s else self.trace.coarsen(interval_s)
 
 
+@dataclass(frozen=True)
+class Habits:
+    """What is known about the habits of a household before it is drawn.
+
+    Parameters
+    ----------
+    works_away : bool, optional
+        Whether the home is empty on most working days; drawn if not given.
+    trips_per_month : float
+        Trips of 1 to 6 days in 30 days.
+    weekly : tuple of int, optional
+        Weekday (0 is Monday) and hour at which a tumble dryer runs for two hours every week.
+    """
+
+    works_away: bool | None = None
+    trips_per_month: float = 1.0
+    weekly: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        non_negative("trips_per_month", self.trips_per_month)
+
+
 @dataclass
 class _Life:
     """A household while it is simulated: its habits, and the rectangles of power so far."""
@@ -145,9 +167,7 @@ def household(
     start: str = "2024-01-15",
     zone: str = "Europe/London",
     appliances: Iterable[str] | None = None,
-    works_away: bool | None = None,
-    trips_per_month: float = 1.0,
-    weekly: tuple[int, int] | None = None,
+    habits: Habits = Habits(),  # noqa: B008
     solar_w: float = 0.0,
     seed: RngLike = 0,
 ) -> Household:
@@ -165,12 +185,8 @@ def household(
         Time zone of the home.
     appliances : iterable of str, optional
         Names out of `APPLIANCES`. By default the usual ones and, by chance, the rare ones.
-    works_away : bool, optional
-        Whether the home is empty on most working days; drawn if not given.
-    trips_per_month : float
-        Trips of 1 to 6 days in 30 days.
-    weekly : tuple of int, optional
-        Weekday (0 is Monday) and hour at which a tumble dryer runs for two hours every week.
+    habits : Habits
+        How often nobody is at home, and what happens every week.
     solar_w : float
         Peak power of solar panels [W]; readings are the load minus their power.
     seed : int, Generator or None
@@ -197,12 +213,12 @@ def household(
         raise InputError(f"interval_s must divide a day, got {interval:g} s.")
     rng = np.random.default_rng(seed)
     first = _first_day(start)
-    life = _draw_habits(rng, check_zone(zone), appliances, works_away)
-    away = _draw_trips(life, count, non_negative("trips_per_month", trips_per_month))
+    life = _draw_habits(rng, check_zone(zone), appliances, habits.works_away)
+    away = _draw_trips(life, count, habits.trips_per_month)
     base = life.between(30, 160)
     written = tuple(_live(life, first + timedelta(days=k), away[k]) for k in range(count))
-    if weekly is not None:
-        _run_weekly(life, [d for d in written if not d.away], weekly)
+    if habits.weekly is not None:
+        _run_weekly(life, [d for d in written if not d.away], habits.weekly)
     span = life.utc(first, 0), life.utc(first + timedelta(days=count), 0)
     _run_cycles(life, span)
     runs = {name: np.array(sorted(rows)) for name, rows in life.runs.items()}

@@ -3,6 +3,10 @@
 A trace is made from its switches. Every appliance gets a number of switches, and the stretches
 between them, on and off in turn, get random lengths that fill the whole time. The number of
 switches, and therefore the sparsity, is exact and not only correct on average.
+
+The paper considers a pure load. A footnote refers homes with generation to other methods, and a
+remark on Assumption 2 bounds the error of a meter by 5 % of the total power. `add_solar` and
+`add_meter_error` add both to a trace, so that their effect can be measured.
 """
 
 from __future__ import annotations
@@ -23,11 +27,14 @@ from hushmeter.checks import (
 )
 from hushmeter.errors import InputError, UnknownNameError
 from hushmeter.home import Appliance, Home
-from hushmeter.synth.metering import add_meter_error
-from hushmeter.trace import Trace
+from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Trace
 
 START = "2024-01-15T00:00Z"
 """Time of the first reading of a synthetic trace."""
+REGULARITY = 2.0
+"""Shape of the gamma distribution of the lengths of stretches; 1 would be exponential."""
+NOON_H, HALF_DAY_H = 12.5, 5.5
+"""Local time of the largest solar power, and the time from there to sunset [h]."""
 
 
 def home(
@@ -78,8 +85,6 @@ def trace(
     interval_s: float = 6.0,
     fluctuation: float = 1.0,
     drift: float = 0.9,
-    regularity: float = 2.0,
-    meter_error: float = 0.0,
     start: str = START,
     seed: RngLike = 0,
 ) -> Trace:
@@ -102,13 +107,6 @@ def trace(
         switched.
     drift : float
         Correlation of the fluctuation from reading to reading, 0 … 1.
-    regularity : float
-        Shape parameter of the gamma distribution of the lengths of the stretches. The value 1
-        gives exponential lengths; larger values give more regular ones.
-    meter_error : float
-        Largest relative error of the meter, 0 … 1, such as 0.05: each reading is multiplied by
-        1 + e with its own e (`add_meter_error`). The truth is without error, and an error of more
-        than 0 needs a larger tolerance than that of the home: see `Home.check`.
     start : str
         Time of the first reading, with a zone.
     seed : int, Generator or None
@@ -130,14 +128,57 @@ def trace(
     power = np.empty((length, len(home)))
     for i, appliance in enumerate(home.appliances):
         duty = 0.5 if appliance.duty is None else appliance.duty
-        states[:, i] = _alternate(length, int(counts[i]), duty, regularity, rng)
+        states[:, i] = _alternate(length, int(counts[i]), duty, rng)
         power[:, i] = _draw_levels(states[:, i], appliance, rng)
     amplitude = _share("fluctuation", fluctuation) * home.tolerance / 4
     wander = _wander((length, len(home)), _share("drift", drift), rng)
     power += states * wander * (amplitude * home.powers / home.powers.sum())
     readings = home.base_load + power.sum(axis=1)
-    drawn = Trace(readings, interval_s, start, states, power, home.names)
-    return add_meter_error(drawn, _share("meter_error", meter_error), seed=rng)
+    return Trace(readings, interval_s, start, states, power, home.names)
+
+
+def add_meter_error(
+    trace: Trace, bound: float = 0.05, *, per: str = "reading", seed: RngLike = 0
+) -> Trace:
+    """Multiply readings by 1 + e, where the meter error e lies between −bound and bound.
+
+    Notes
+    -----
+    Reading of the paper: the remark bounds the error of a reading "by 5 % of the total power" and
+    names environmental and operational causes, which change over time. It does not limit how the
+    error changes from reading to reading, so the default is an independent error for each
+    reading. It is the harder case for an attacker, because it adds jumps of up to
+    bound · (y_{t−1} + y_t), while a fixed error only scales the jumps that are there.
+    """
+    if not 0 <= bound <= 1:
+        raise InputError(f"bound must lie between 0 and 1, got {bound}.")
+    each = one_of("per", per, ("reading", "trace")) == "reading"
+    if bound == 0:
+        return trace
+    errors = np.random.default_rng(seed).uniform(-bound, bound, len(trace) if each else 1)
+    return trace.replace_readings(trace.readings * (1 + errors))
+
+
+def add_solar(trace: Trace, peak_w: float, *, seed: RngLike = 0) -> Trace:
+    """Subtract the power of solar panels from the readings, as a net meter does."""
+    since = (trace.times - trace.times[0].astype("datetime64[D]")) / np.timedelta64(1, "s")
+    hours = since / SECONDS_PER_HOUR % 24
+    days = (since // SECONDS_PER_DAY).astype(np.int64)
+    rng = np.random.default_rng(seed)
+    return trace.replace_readings(
+        trace.readings - solar_power(hours, days, positive("peak_w", peak_w), rng)
+    )
+
+
+def solar_power(
+    hours: FloatArray, days: IntArray, peak_w: float, rng: np.random.Generator
+) -> FloatArray:
+    """Power of solar panels at hours of days [W]: half a cosine, with the weather of the day."""
+    weather = rng.uniform(0.2, 1.0, int(days.max()) + 1)
+    bell = np.maximum(0.0, np.cos((hours - NOON_H) / HALF_DAY_H * np.pi / 2))
+    by_day = np.abs(hours - NOON_H) < HALF_DAY_H
+    power: FloatArray = peak_w * weather[days] * np.where(by_day, bell, 0.0)
+    return power
 
 
 def ready_home(name: str) -> Home:
@@ -166,7 +207,7 @@ def _switch_counts(
     home: Home, length: int, sparsity: float | None, interval_s: float, rng: np.random.Generator
 ) -> IntArray:
     """Return the number of switches of each appliance, from its habits or the sparsity."""
-    days = length * positive("interval_s", interval_s) / 86_400
+    days = length * positive("interval_s", interval_s) / SECONDS_PER_DAY
     habits = [a.runs_per_day for a in home.appliances]
     if sparsity is None and all(h is not None for h in habits):
         wanted = np.array([2 * days * h for h in habits if h is not None])
@@ -194,14 +235,12 @@ def _apportion(
     return counts
 
 
-def _alternate(
-    length: int, switches: int, duty: float, regularity: float, rng: np.random.Generator
-) -> BoolArray:
+def _alternate(length: int, switches: int, duty: float, rng: np.random.Generator) -> BoolArray:
     """Return states with exactly `switches` switches that are on for about `duty` of the time."""
     stretches = switches + 1
     on_first = bool(rng.random() < duty)
     is_on = (np.arange(stretches) % 2 == 0) == on_first
-    weights = rng.gamma(positive("regularity", regularity), size=stretches) + 1e-12
+    weights = rng.gamma(REGULARITY, size=stretches) + 1e-12
     weights *= np.where(is_on, max(duty, 1e-9), max(1 - duty, 1e-9))
     free = length - stretches
     ends = np.floor(np.cumsum(weights) / weights.sum() * free + 0.5).astype(np.int64)

@@ -16,8 +16,13 @@ from hushmeter import synth
 from hushmeter.assumptions import estimate_tolerance
 from hushmeter.errors import DataError
 from hushmeter.home import Appliance, Home
-from hushmeter.learn.homes import LearntHome, learn_home, select_period
-from hushmeter.learn.levels import on_states, readings_at_least
+from hushmeter.learn.homes import (
+    LearntHome,
+    learn_home,
+    on_states,
+    readings_at_least,
+    select_period,
+)
 from hushmeter.learn.segments import SEGMENTS, cut_segment
 from hushmeter.read import ReadOptions, read_home_recording
 from hushmeter.study.figures.item import Details, Setting
