@@ -17,7 +17,7 @@ from hushmeter.errors import DataError, InputError, UnknownNameError
 from hushmeter.formatting import format_watts, short_duration
 from hushmeter.home import Appliance, Home, LearntFrom, round_up_to_public_step
 from hushmeter.learn.levels import Levels, find_levels, on_states, readings_at_least
-from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Trace, digest, iso, utc
+from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Runs, Trace, digest, iso, utc
 
 ALWAYS_ON = 0.99
 """A circuit that is on in at least this share of the readings is always on, not an appliance."""
@@ -258,9 +258,8 @@ def compare_rules(learnt: LearntHome, flat: LearntHome) -> tuple[str, ...]:
 
 def run_edges(on: BoolArray, run_starts: BoolArray) -> tuple[IntArray, IntArray]:
     """Return the first reading and the reading after the last of every run; a gap ends a run."""
-    cuts = np.flatnonzero(np.append(True, on[1:] != on[:-1]) | run_starts)
-    stops = np.append(cuts[1:], on.size)
-    return cuts[on[cuts]], stops[on[cuts]]
+    runs = Runs.of_true(on, run_starts)
+    return runs.first, runs.stop
 
 
 def _describe(

@@ -5,7 +5,7 @@ its lowest on-level; the circuit is on above the midpoint of the two. A flat thr
 number of watts would find a fridge that idles at 10 W always on. Short pauses inside a run are
 merged, then short runs are dropped.
 
-The true states are unknown here. `hushmeter.attack.sums.levels` computes the powers of given states
+The true states are unknown here. `hushmeter.attack.levels` computes the powers of given states
 instead.
 """
 
@@ -17,6 +17,7 @@ from itertools import pairwise
 import numpy as np
 
 from hushmeter.checks import BoolArray, FloatArray, IntArray, non_negative
+from hushmeter.trace import Runs
 
 LEAST_STEP_W = 10.0
 """Smallest difference between the idle level and an on-level. [W]"""
@@ -149,11 +150,9 @@ def _without_short(states: BoolArray, run_starts: BoolArray, value: bool, least:
 
     A stretch next to a gap is kept, because its true length is unknown.
     """
-    cuts = np.flatnonzero(np.append(True, states[1:] != states[:-1]) | run_starts)
-    stops = np.append(cuts[1:], states.size)
-    starts_run = run_starts[cuts]
-    ends_run = np.append(run_starts[stops[:-1]], True)
-    short = (states[cuts] == value) & (stops - cuts < least) & ~starts_run & ~ends_run
-    flips = np.repeat(short, stops - cuts)
+    runs = Runs.of_equal(states, run_starts)
+    ends_run = np.append(run_starts[runs.stop[:-1]], True)
+    short = (states[runs.first] == value) & (runs.length < least)
+    flips = np.repeat(short & ~run_starts[runs.first] & ~ends_run, runs.length)
     result: BoolArray = states ^ flips
     return result
