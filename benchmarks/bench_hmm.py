@@ -13,9 +13,8 @@ from benchmarks.harness import Row, best_of, together
 from hushmeter import Home, Laplace, synth
 from hushmeter.attack.bayes import Bayes
 from hushmeter.attack.factorial_hmm import FactorialHmm
-from hushmeter.attack.hmm.chains import ChainSet, outer_sum
-from hushmeter.attack.hmm.decoding import best_path
-from hushmeter.attack.hmm.emission import gaussian_log_densities
+from hushmeter.attack.hmm.decoding import ChainSet, best_path, outer_sum
+from hushmeter.attack.hmm.loads import gaussian_log_densities
 
 MECHANISM = Laplace(epsilon=0.3, sensitivity=10.0)
 MONTH = 30 * 86_400

@@ -543,9 +543,7 @@ class Trace:
     @property
     def runs(self) -> list[slice]:
         """The stretches without a gap, as slices of the readings."""
-        first = np.flatnonzero(self.run_starts)
-        stop = np.append(first[1:], len(self))
-        return [slice(int(a), int(b)) for a, b in zip(first, stop, strict=True)]
+        return Runs.between_gaps(self.run_starts).slices
 
     def jumps(self, *, signed: bool = False) -> FloatArray:
         """K_t = |y_t − y_{t−1}| [W], shape (T,); zero after a gap.
@@ -579,6 +577,48 @@ class Trace:
         if self.states is None:
             raise DataError("this trace has no true states; give sub-metered data to compare with.")
         return self.states
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Runs of consecutive readings."""
+
+    first: IntArray  # First reading of each run
+    length: IntArray  # Number of its readings
+
+    @classmethod
+    def between_gaps(cls, run_starts: BoolArray) -> Runs:
+        """The stretches without a gap, which together are all readings."""
+        first = np.flatnonzero(run_starts)
+        return cls(first, np.diff(first, append=run_starts.size))
+
+    @classmethod
+    def of_equal(cls, flags: BoolArray, run_starts: BoolArray | None = None) -> Runs:
+        """The longest stretches of equal flags; a gap, where `run_starts` is True, ends one."""
+        changes = np.append(True, flags[1:] != flags[:-1])[: flags.size]
+        return cls.between_gaps(changes if run_starts is None else changes | run_starts)
+
+    @classmethod
+    def of_true(cls, flags: BoolArray, run_starts: BoolArray | None = None) -> Runs:
+        """The stretches in which the flags are True; a gap ends one."""
+        equal = cls.of_equal(flags, run_starts)
+        kept = flags[equal.first]
+        return cls(equal.first[kept], equal.length[kept])
+
+    @property
+    def stop(self) -> IntArray:
+        """Reading after the last of each run."""
+        return self.first + self.length
+
+    @property
+    def last(self) -> IntArray:
+        """Last reading of each run."""
+        return self.stop - 1
+
+    @property
+    def slices(self) -> list[slice]:
+        """The runs as slices of the readings."""
+        return [slice(int(a), int(b)) for a, b in zip(self.first, self.stop, strict=True)]
 
 
 def _from_columns(

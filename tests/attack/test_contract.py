@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import hushmeter as hm
+from hushmeter.attack.base import AllOff
 from hushmeter.attack.contract import ContractError, check_attacker, single_switch_trace
-from hushmeter.attack.naive import AllOff
 from hushmeter.attack.one_shot import OneShot
 
 

@@ -13,8 +13,11 @@ import pandas as pd
 import pytest
 
 import hushmeter as hm
-from hushmeter.attack.combinatorial import CombinatorialOptimisation
-from hushmeter.attack.integer_program import AidedIntegerProgram, IntegerProgram
+from hushmeter.attack.combinatorial import (
+    AidedIntegerProgram,
+    CombinatorialOptimisation,
+    IntegerProgram,
+)
 from hushmeter.attack.super_state_hmm import SuperStateHmm
 from hushmeter.scoring import kolter_accuracy, score
 from hushmeter.study.figures import Setting
@@ -159,16 +162,6 @@ def test_sparse_hmm_gives_the_states_of_sparsenilm_on_redd(shared_data):
     recorded = [peer.power(last, now) for last, now in pairwise(test.tolist())]
     found = SuperStateHmm(case.home).fit(case.train).predict_power(case.test)[1:]
     assert (found == np.array(recorded)).all(axis=1).mean() >= 0.999
-
-
-@pytest.mark.parametrize(("name", "alpha", "f1"), [("syn5", 0.996, 0.988), ("syn8", 0.95, 0.87)])
-def test_the_full_decoder_is_better_than_the_original(peers, name, alpha, f1):
-    case = Case(peers / name)
-    found = score(
-        SuperStateHmm(case.home, decoder="full").fit(case.train).predict(case.test), case.test
-    )
-    assert found.alpha > alpha
-    assert found.f1 > f1
 
 
 @pytest.mark.parametrize("name", CASES)

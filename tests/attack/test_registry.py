@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hushmeter as hm
-from hushmeter.attack.naive import AllOff
+from hushmeter.attack.base import AllOff
 from hushmeter.attack.registry import BUILT_IN, ENTRY_POINTS, AttackerRegistry
 
 OWN = """

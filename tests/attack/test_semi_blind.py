@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hushmeter as hm
-from hushmeter.attack.conv.population import (
+from hushmeter.attack.nets.population import (
     HomeData,
     PopulationWindows,
     label_types,
@@ -177,7 +177,7 @@ def test_bad_data_is_refused():
 
 
 def test_a_missing_torch_is_reported_at_once(monkeypatch):
-    monkeypatch.setattr("hushmeter.attack.conv.attacker.find_spec", lambda name: None)
+    monkeypatch.setattr("hushmeter.attack.nets.network.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r'pip install "\.\[deep\]"'):
         SemiBlind(hm.Home([hm.Appliance("kettle", 2000.0)], 10.0))
 

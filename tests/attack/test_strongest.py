@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import hushmeter as hm
-from hushmeter.attack.base import Attacker
-from hushmeter.attack.naive import AllOff
+from hushmeter.attack.base import AllOff, Attacker
 from hushmeter.attack.registry import attackers
 from hushmeter.attack.strongest import (
     NO_DATA,

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.sparse import csc_array
 
 from hushmeter import synth
-from hushmeter.attack import super_state_hmm
-from hushmeter.attack.super_state_hmm import SuperStateHmm, find_states, quantise
+from hushmeter.attack.super_state_hmm import (
+    SuperStateHmm,
+    count_sparse_chain,
+    find_states,
+    quantise,
+)
 from hushmeter.errors import NotFittedError
 from hushmeter.home import Appliance, Home
 from hushmeter.trace import Trace
@@ -78,68 +83,11 @@ def test_two_steps_equal_a_plain_transcription(gap):
         assert reached == pytest.approx(best, rel=1e-12)
 
 
-def dense_path_score(model, codes, mains):
-    initial, transitions, emissions = model
-    with np.errstate(divide="ignore"):
-        score = np.log([initial[c] * emissions.get((c, mains[0]), 0) for c in codes])
-        a = np.log([[transitions.get((i, j), 0) for j in codes] for i in codes])
-        for y in mains[1:]:
-            b = np.log([emissions.get((c, y), 0) for c in codes])
-            score = (score[:, None] + a).max(axis=0) + b
-    return score.max()
-
-
-def path_score(model, path, mains):
-    initial, transitions, emissions = model
-    score = np.log(initial[path[0]] * emissions[path[0], mains[0]])
-    for before, after, y in zip(path[:-1], path[1:], mains[1:], strict=True):
-        score += np.log(transitions[before, after] * emissions[after, y])
-    return score
-
-
-def full_decoder_scores(length):
-    """The score of the path found on training data, where one exists, and of a dense Viterbi."""
-    train = case(3, length=length)
-    attacker = SuperStateHmm(PAIR, precision=0.05, decoder="full").fit(train)
-    model = plain_model(attacker, train)
-    path = [tuple(attacker.states_[k]) for k in attacker.predict_super_states(train)]
-    mains = [int(max(y, 0) * 0.05) for y in train.readings]
-    return path_score(model, path, mains), dense_path_score(model, list(model[0]), mains)
-
-
-@pytest.mark.parametrize("length", [500, super_state_hmm.BLOCK + 4000])
-def test_the_full_decoder_finds_the_best_path(length):
-    found, best = full_decoder_scores(length)
-    assert found == pytest.approx(best, rel=1e-10)
-
-
-@pytest.mark.parametrize("block", [64, 7, 1])
-def test_any_block_size_finds_the_best_path(monkeypatch, block):
-    monkeypatch.setattr(super_state_hmm, "BLOCK", block)
-    # The block size is frozen into compiled code: run it as plain Python.
-    for name in ("_forward", "_trace", "_clear", "_step"):
-        monkeypatch.setattr(super_state_hmm, name, getattr(super_state_hmm, name).py_func)
-    found, best = full_decoder_scores(500)
-    assert found == pytest.approx(best, rel=1e-12)
-
-
-def test_the_full_decoder_starts_anew_after_gaps():
-    train = case(4)
-    attacker = SuperStateHmm(PAIR, decoder="full").fit(train)
-    gapped = case(5, gap=30)
-    middle = len(gapped) // 2
-    parts = [attacker.predict(gapped.readings[:middle]), attacker.predict(gapped.readings[middle:])]
-    np.testing.assert_array_equal(attacker.predict(gapped), np.vstack(parts))
-
-
-@pytest.mark.parametrize("decoder", ["two_step", "full"])
-def test_a_reading_never_seen_means_off_or_the_nearest(decoder):
+def test_a_reading_never_seen_means_off_or_the_nearest():
     power = np.repeat([[0.0, 0.0], [60.0, 0.0]], 20, axis=0)
     train = Trace(power.sum(axis=1), 6.0, states=power > 10, power=power)
     readings = [60.0, 60.0, 90.0, 60.0, 1e6, 0.0]
-    off, nearest = (
-        SuperStateHmm(PAIR, decoder=decoder, unseen=u).fit(train) for u in ("off", "nearest")
-    )
+    off, nearest = (SuperStateHmm(PAIR, unseen=u).fit(train) for u in ("off", "nearest"))
     assert off.predict(readings)[:, 0].tolist()[2] is False
     assert off.predict(readings)[:, 0].tolist()[4:] == [False, False]
     assert off.count_unexpected(readings) > 0
@@ -192,7 +140,7 @@ def test_appliances_that_never_switch_keep_their_state():
 def test_many_appliances_need_no_table_of_combinations():
     home = synth.home(n=40)
     trace = synth.trace(home, 400, 0.99)
-    states = SuperStateHmm(home, precision=0.5, decoder="full").fit(trace).predict(trace)
+    states = SuperStateHmm(home, precision=0.5).fit(trace).predict(trace)
     assert (states == trace.truth()).mean() > 0.8
 
 
@@ -203,8 +151,38 @@ def test_predicting_needs_fit():
 
 @pytest.mark.parametrize(
     "parameters",
-    [{"decoder": "best"}, {"unseen": "on"}, {"precision": 0}, {"max_states": 1}, {"threshold": -1}],
+    [{"unseen": "on"}, {"precision": 0}, {"max_states": 1}, {"threshold": -1}],
 )
 def test_bad_parameters_are_refused(parameters):
     with pytest.raises(ValueError, match=next(iter(parameters))):
         SuperStateHmm(PAIR, **parameters)
+
+
+def test_the_chain_has_the_counted_shares():
+    states, symbols = np.array([0, 1, 1, 0, 1, 2]), np.array([0, 1, 2, 0, 1, 2])
+    starts = np.array([True, False, False, True, False, False])
+    chain = count_sparse_chain(states, symbols, starts, 3, 3)
+    before = np.zeros((3, 3))
+    for one, other in [(0, 0), (0, 1), (1, 1), (0, 0), (0, 1), (1, 2)]:
+        before[one, other] += 1
+    before /= before.sum(axis=1, keepdims=True).clip(min=1)
+    np.testing.assert_allclose(dense(chain.before, 3), before)
+    emitted = np.array([[2, 0, 0], [0, 2, 1], [0, 0, 1]]) / [[2], [3], [1]]
+    np.testing.assert_allclose(dense(chain.emitted, 3), emitted)
+
+
+def dense(columns, height):
+    return csc_array((columns.values, columns.rows, columns.starts), (height, height)).toarray()
+
+
+@pytest.mark.parametrize(
+    ("part", "wrong"), [("rows", 3), ("rows", -1), ("starts", 9), ("starts", -1)]
+)
+def test_positions_outside_the_matrix_are_found(part, wrong):
+    states = np.array([0, 1, 1, 0, 1, 2])
+    columns = count_sparse_chain(states, states, np.arange(6) == 0, 3, 3).before
+    assert columns.fits(3, 3)
+    broken = getattr(columns, part).copy()
+    broken[1] = wrong
+    assert not columns._replace(**{part: broken}).fits(3, 3)
+    assert not columns._replace(values=columns.values[:-1]).fits(3, 3)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import hushmeter as hm
-from hushmeter.attack.conv.inputs import Cells, Encoder
+from hushmeter.attack.nets.inputs import Cells, Encoder
 from hushmeter.attack.tcn import (
     CAUTIOUS,
     JUDGED_LEVELS,
@@ -111,7 +111,7 @@ def test_the_gain_is_one_for_a_network_that_knows_and_zero_for_one_that_guesses(
         on = np.stack([inputs.coarse[..., 0] > 1600, inputs.coarse[..., 0] % 2000 > 600], axis=2)
         return torch.from_numpy(on.astype(np.float32)) * answer.get("slope", 0.0) + answer["offset"]
 
-    monkeypatch.setattr("hushmeter.attack.conv.training.forward", forward)
+    monkeypatch.setattr("hushmeter.attack.nets.network.forward", forward)
     assert windows.gain(None, 0.0) == pytest.approx(0.0)
     answer |= {"slope": 2.0}
     assert windows.gain(None, 0.0) > 0.95
@@ -207,7 +207,7 @@ def test_training_stops_early_when_the_left_out_part_no_longer_improves(monkeypa
         "hushmeter.attack.tcn.Windows.draw",
         lambda self, count, draw=Windows.draw: counted.append(1) or draw(self, count),
     )
-    monkeypatch.setattr("hushmeter.attack.conv.training.CHECKS", 40)
+    monkeypatch.setattr("hushmeter.attack.nets.network.CHECKS", 40)
     # Steps of this size make the network worse and worse.
     Tcn(HOME, **{**SMALL, "steps": 40}, rate=50.0).fit(make_trace(700, 60.0))
     assert len(counted) < 40
@@ -251,7 +251,7 @@ def test_bad_parameters_are_refused(parameters):
 
 
 def test_a_missing_torch_is_reported_at_once(monkeypatch):
-    monkeypatch.setattr("hushmeter.attack.conv.attacker.find_spec", lambda name: None)
+    monkeypatch.setattr("hushmeter.attack.nets.network.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r'pip install "\.\[deep\]"'):
         Tcn(HOME)
 

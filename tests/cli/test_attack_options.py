@@ -51,7 +51,7 @@ def attack(case, output, *more, attacker="co", file="test.parquet", expect=0, fo
 
 TRAINED = {
     "co": ["most=1"],
-    "sparse-hmm": ["decoder=full", "unseen=nearest", "precision=0.2"],
+    "sparse-hmm": ["unseen=nearest", "precision=0.2"],
     "ip": ["ratings=[[60], [1990, 2010]]"],
     "alip": ['always_on=["lamp"]', "most=2"],
 }
@@ -70,7 +70,7 @@ def test_attackers_are_trained_and_take_parameters(case, tmp_path, name):
 def test_the_command_equals_the_library(case, tmp_path):
     attack(
         case, tmp_path / "s.parquet", "--train", case / "train.parquet",
-        "--parameter", "decoder=full", attacker="sparse-hmm",
+        "--parameter", "unseen=nearest", attacker="sparse-hmm",
     )  # fmt: skip
     home = hm.read_home(case / "home.toml")
     train, test = (hm.read_home_data(case / f"{name}.parquet") for name in ("train", "test"))
@@ -78,7 +78,7 @@ def test_the_command_equals_the_library(case, tmp_path):
     trace = hm.Trace(
         train.readings, train.interval_s, train.start, power > home.powers / 2, power, home.names
     )
-    expected = hm.attackers["sparse-hmm"](home, decoder="full").fit(trace).predict(test)
+    expected = hm.attackers["sparse-hmm"](home, unseen="nearest").fit(trace).predict(test)
     table = pq.read_table(tmp_path / "s.parquet")
     found = np.column_stack([table.column(name).to_numpy() for name in home.names])
     np.testing.assert_array_equal(found.astype(bool), expected)
@@ -124,7 +124,7 @@ def test_help_imports_neither_numpy_nor_torch():
 def test_an_attacker_of_ones_own_is_named_by_module_and_class(case, tmp_path):
     (tmp_path / "mine.py").write_text(
         "import hushmeter as hm\n"
-        "from hushmeter.attack.naive import AllOff\n\n\n"
+        "from hushmeter.attack.base import AllOff\n\n\n"
         "class Mine(AllOff):\n"
         "    name = 'mine'\n"
     )

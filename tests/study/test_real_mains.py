@@ -10,7 +10,7 @@ import pytest
 
 import hushmeter as hm
 from hushmeter.attack.bayes import Bayes
-from hushmeter.attack.conv.population import drop_silent_days
+from hushmeter.attack.nets.population import drop_silent_days
 from hushmeter.errors import DataError, InputError
 from hushmeter.study import real_mains
 from hushmeter.study.real_mains import (

@@ -162,7 +162,7 @@ def test_real_table_1(shared_data):
 
 
 def test_each_attacker_is_trained_once_for_all_cells(monkeypatch):
-    from hushmeter.attack.naive import Hold
+    from hushmeter.attack.base import Hold
 
     calls = []
     fit = Hold.fit

@@ -1,6 +1,7 @@
 """Attackers, which infer from meter readings which appliances were on (Sections II, IV, V-E).
 
-There is one module per attacker; `hmm` and `sums` contain what several attackers share.
+There is one module per attacker or family; `hmm`, `nets`, `levels` and `level_search` contain what
+several attackers share.
 """
 
 from __future__ import annotations
@@ -16,21 +17,21 @@ if TYPE_CHECKING:
         combinatorial,
         contract,
         factorial_hmm,
-        generation,
         hierarchical,
         hmm,
-        increments,
-        integer_program,
+        level_search,
+        levels,
+        multi_level,
         multi_shot,
-        naive,
+        nets,
         nilmtk,
         one_shot,
         recurrent_net,
         registry,
+        remove_solar,
+        saved,
         semi_blind,
-        storage,
         strongest,
-        sums,
         super_state_hmm,
         tcn,
     )
@@ -41,21 +42,21 @@ __all__ = [
     "combinatorial",
     "contract",
     "factorial_hmm",
-    "generation",
     "hierarchical",
     "hmm",
-    "increments",
-    "integer_program",
+    "level_search",
+    "levels",
+    "multi_level",
     "multi_shot",
-    "naive",
+    "nets",
     "nilmtk",
     "one_shot",
     "recurrent_net",
     "registry",
+    "remove_solar",
+    "saved",
     "semi_blind",
-    "storage",
     "strongest",
-    "sums",
     "super_state_hmm",
     "tcn",
 ]

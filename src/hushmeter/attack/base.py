@@ -1,7 +1,8 @@
 """The contract of every attacker: `fit`, `knows`, `predict` and `predict_power`.
 
 To write an attacker, subclass `Attacker` and implement `_predict`. The public methods check the
-input once, here, so that a subclass only sees a valid `Observation`.
+input once, here, so that a subclass only sees a valid `Observation`. `AllOff` and `Hold` do not
+read the meter; every attacker is compared with them.
 """
 
 from __future__ import annotations
@@ -279,7 +280,7 @@ class Attacker(ABC):
         force : bool
             Whether to replace an existing file.
         """
-        from hushmeter.attack.storage import save_attacker
+        from hushmeter.attack.saved import save_attacker
 
         save_attacker(self, path, force=force)
 
@@ -292,7 +293,7 @@ class Attacker(ABC):
         DataError
             If the file cannot be read or holds another attacker.
         """
-        from hushmeter.attack.storage import load_attacker
+        from hushmeter.attack.saved import load_attacker
 
         found = load_attacker(path, None if cls is Attacker else cls)
         assert isinstance(found, cls)
@@ -364,6 +365,28 @@ class ProbabilisticAttacker(Attacker):
     def _predict_proba(self, seen: Observation) -> FloatArray:
         """Probability of on, shape (T, N), for a checked observation."""
         raise NotImplementedError(f"{type(self).__name__} must implement _predict_proba.")
+
+
+class AllOff(Attacker):
+    """Baseline that predicts that everything is always off."""
+
+    name: ClassVar[str] = "all-off"
+    needs: ClassVar[str] = "nothing"
+    assumes: ClassVar[str] = "nobody is ever home"
+
+    def _predict(self, seen: Observation) -> BoolArray:
+        return np.zeros((len(seen), len(self.home)), np.bool_)
+
+
+class Hold(Attacker):
+    """Baseline that predicts that the state of the first reading never changes."""
+
+    name: ClassVar[str] = "hold"
+    needs: ClassVar[str] = "the state at the first reading"
+    assumes: ClassVar[str] = "nothing ever switches"
+
+    def _predict(self, seen: Observation) -> BoolArray:
+        return np.tile(self._start(seen), (len(seen), 1))
 
 
 def check_mechanism(mechanism: Any) -> NoiseDistribution | None:

@@ -16,9 +16,9 @@ from hushmeter.attack.base import (
     ProbabilisticAttacker,
     check_mechanism,
 )
-from hushmeter.attack.hmm.chains import StateArray, check_states, count_transitions, outer_sum
-from hushmeter.attack.hmm.loads import BeamSearch, Known, LoadModel
-from hushmeter.attack.hmm.states import SHARPEST, learn_slack, learn_states
+from hushmeter.attack.hmm.beam import BeamSearch
+from hushmeter.attack.hmm.decoding import StateArray, check_states, count_transitions, outer_sum
+from hushmeter.attack.hmm.loads import SHARPEST, Known, LoadModel, learn_slack, learn_states
 from hushmeter.checks import (
     BoolArray,
     FloatArray,

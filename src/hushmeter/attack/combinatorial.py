@@ -1,31 +1,38 @@
-"""Combinatorial optimisation (CO): the levels whose sum is nearest to each reading."""
+"""Nearest sums of levels: CO, IP, and ALIP, which adds rules and a second pass."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
 from typing import ClassVar, Self, cast
 
+import numba
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import NDArray
 
-from hushmeter.attack.base import Attacker, Observation, Observed
-from hushmeter.attack.sums.levels import (
+from hushmeter.attack.base import Attacker, Observation
+from hushmeter.attack.level_search import CHUNK, TABLE_LIMIT, NearestSum
+from hushmeter.attack.levels import (
     LevelArray,
     LevelTable,
     OnFlags,
     above_first,
+    assign_levels,
     find_on_levels,
     given_levels,
     home_levels,
+    learn_levels,
     learn_on,
     look_up,
     nearest_levels,
     training_power,
 )
-from hushmeter.attack.sums.nearest_sum import NearestSum
-from hushmeter.checks import BoolArray, FloatArray, non_negative, whole
+from hushmeter.checks import BoolArray, FloatArray, IntArray, non_negative, whole
+from hushmeter.errors import DataError, InputError
 from hushmeter.home import Home
-from hushmeter.trace import Trace
+from hushmeter.trace import Runs, Trace
 
 MANY_APPLIANCES = 12
 """Largest number of appliances for which CO learns more than one on-level, as NILMTK does."""
@@ -59,12 +66,6 @@ class LevelAttacker(Attacker):
         return (
             home_levels(self.home) if self._given is None else given_levels(self.home, self._given)
         )
-
-    def predict_levels(
-        self, readings: Observed, initial_state: ArrayLike | None = None
-    ) -> LevelArray:
-        """Predict the level of every appliance (`readings` [W])."""
-        return self._choose_levels(self._see(readings, initial_state))
 
     def _choose(self, load: FloatArray, starts: BoolArray) -> LevelArray:
         """Levels (T, N) for readings less the base load [W]."""
@@ -160,3 +161,438 @@ class CombinatorialOptimisation(LevelAttacker):
 
     def _choose(self, load: FloatArray, starts: BoolArray) -> LevelArray:  # noqa: ARG002
         return NearestSum(self.table.powers, ties="higher").search(load)
+
+
+Ratings = Sequence[Sequence[float]]
+
+ALWAYS_ABOVE = 1.0
+"""An appliance whose training power never falls to this value [W] is always on."""
+
+EXPECTED = 5.0
+"""An event that never occurred in training is forbidden if independent appliances would have
+produced it at least this number of times."""
+
+BOX = (0.05, 0.95)
+"""Quantiles of the power at an on-level between which the second pass may move it."""
+
+
+class IntegerProgram(LevelAttacker):
+    """IP [1]_. Nearest sum of ratings, with at most one rating of each appliance.
+
+    Parameters
+    ----------
+    home : Home
+    ratings : sequence of sequences of float, optional
+        On-powers of every appliance; the home's levels if they are not given. [W]
+    solve_first : bool
+        False leaves the first reading of every contiguous run at zero, as the authors' program
+        does.
+    smooth : int
+        Odd number of answers over whose median, centred on a reading, each rating is taken; 1
+        keeps the answers as they are.
+
+    Notes
+    -----
+    For each reading y the problem is min |y − Σ r f| with binary f and at most one f = 1 per
+    appliance. This is the nearest-sum problem of CO, so it is solved by a table instead of a
+    solver; the two differ only in the ratings, which are given here and learnt there. Of two
+    equally near sums the lower one is taken; the authors' solver takes either.
+
+    References
+    ----------
+    .. [1] M. Z. A. Bhotto, S. Makonin, I. V. Bajić, "Load disaggregation based on aided linear
+       integer programming", IEEE Transactions on Circuits and Systems II 64(7), 2017.
+    """
+
+    name: ClassVar[str] = "ip"
+    needs: ClassVar[str] = "appliance levels"
+    assumes: ClassVar[str] = "every reading explained on its own; levels are exact"
+
+    def __init__(
+        self,
+        home: Home,
+        *,
+        ratings: Ratings | None = None,
+        solve_first: bool = True,
+        smooth: int = 1,
+    ) -> None:
+        super().__init__(home)
+        self.ratings = ratings
+        self.solve_first = bool(solve_first)
+        self.smooth = whole("smooth", smooth)
+        if self.smooth % 2 == 0:
+            raise InputError(f"smooth must be odd, got {smooth}.")
+        if ratings is not None:
+            given_levels(home, ratings)
+
+    @property
+    def _given(self) -> Ratings | None:
+        return self.ratings
+
+    def fit(self, trace: Trace) -> Self:
+        """Learn which ratings mean on; the ratings themselves are not learnt."""
+        super().fit(trace)
+        self._learn_on(trace)
+        return self
+
+    def _choose(self, load: FloatArray, starts: BoolArray) -> LevelArray:
+        levels = NearestSum(self.table.powers).search(load)
+        if not self.solve_first:
+            levels[starts] = 0
+        return smooth_levels(levels, starts, self.smooth)
+
+
+class AidedIntegerProgram(IntegerProgram):
+    """ALIP [1]_. The integer program with rules about the appliances and a second, linear pass.
+
+    Parameters
+    ----------
+    home : Home
+    ratings, solve_first, smooth
+        As in `IntegerProgram`; if ratings are not given, `fit` learns them.
+    always_on : sequence of str, optional
+        Appliances that are in one of their states at every reading (Σ f = 1).
+    exclusive : sequence of sequences of (name, rating), optional
+        Sets of states of which at most one occurs at a time (Σ f ≤ 1).
+    transitions : sequence of (name, from, to, instead), optional
+        Forbidden changes of rating (0 is off) and the ratings that replace them. [W]
+    median : sequence of (name, rating, window, instead), optional
+        A rating is replaced at a reading if the lower median over the `window` readings that
+        begin with it is below the rating. These rules are never learnt.
+    boxes : sequence of (name, rating, low, high), optional
+        Bounds within which the second pass moves a rating so that the sum equals the reading,
+        largest appliances first. [W]
+    most : int
+        Largest number of ratings that `fit` learns per appliance.
+
+    Notes
+    -----
+    `fit` learns the rules that were not given. An appliance is always on if its power never falls
+    to 1 W. States are exclusive, and transitions forbidden, if they never occurred in training
+    but independent appliances would have produced them at least five times. The bounds are the
+    5 % and 95 % quantiles of the power at a level. Before `fit`, a rule that was not given does
+    not apply. Exclusive states are learnt only in homes of at most 2^20 combinations of levels.
+
+    References
+    ----------
+    .. [1] M. Z. A. Bhotto, S. Makonin, I. V. Bajić, "Load disaggregation based on aided linear
+       integer programming", IEEE Transactions on Circuits and Systems II 64(7), 2017.
+    """
+
+    name: ClassVar[str] = "alip"
+    needs: ClassVar[str] = "appliance levels and rules, or sub-metered data to learn them"
+    assumes: ClassVar[str] = "every reading explained on its own, then corrected by rules"
+
+    rules_: tuple[object, ...]
+
+    def __init__(
+        self,
+        home: Home,
+        *,
+        ratings: Ratings | None = None,
+        solve_first: bool = True,
+        smooth: int = 1,
+        always_on: Sequence[str] | None = None,
+        exclusive: Sequence[Sequence[tuple[str, float]]] | None = None,
+        transitions: Sequence[tuple[str, float, float, float]] | None = None,
+        median: Sequence[tuple[str, float, int, float]] | None = None,
+        boxes: Sequence[tuple[str, float, float, float]] | None = None,
+        most: int = 3,
+    ) -> None:
+        super().__init__(home, ratings=ratings, solve_first=solve_first, smooth=smooth)
+        self.always_on, self.exclusive, self.transitions = always_on, exclusive, transitions
+        self.median, self.boxes = median, boxes
+        self.most = whole("most", most)
+        if ratings is not None:
+            _ = self.rules
+
+    @property
+    def rules(self) -> AlipRules:
+        """Rules in use: the given ones, else the learnt ones, else none."""
+        reader, table = RuleReader(self.home, self.table), self.table
+        learnt = AlipRules(*self.rules_) if hasattr(self, "rules_") else None  # type: ignore[arg-type]
+        none = AlipRules(
+            np.zeros(len(self.home), np.bool_), (), free_transitions(table), (), rigid_boxes(table)
+        )
+        other = learnt or none
+        return AlipRules(
+            other.always_on if self.always_on is None else reader.always_on(self.always_on),
+            other.exclusive if self.exclusive is None else reader.exclusive(self.exclusive),
+            other.instead if self.transitions is None else reader.instead(self.transitions),
+            () if self.median is None else reader.median(self.median),
+            other.boxes if self.boxes is None else reader.boxes(self.boxes),
+        )
+
+    def fit(self, trace: Trace) -> Self:
+        """Learn the ratings and rules that were not given, and which ratings mean on."""
+        LevelAttacker.fit(self, trace)
+        power, truth = training_power(trace, self.home), trace.truth()
+        always_on = power.min(axis=0) > ALWAYS_ABOVE
+        if self.ratings is None:
+            self.levels_ = _learn_ratings(trace, self.home, always_on, self.most)
+        self._learn_on(trace)
+        table = self.table
+        levels = assign_levels(power, truth | always_on, table)
+        self.rules_ = (
+            always_on,
+            learn_exclusive(levels, table.counts) if can_exclude(table.counts) else (),
+            learn_instead(levels, trace.run_starts, table),
+            (),
+            learn_boxes(power, levels, table),
+        )
+        return self
+
+    def _check_learnt(self) -> None:
+        for count, matrix in zip(self.table.counts, self.rules.instead, strict=True):
+            inside = matrix.dtype == np.int8 and matrix.shape == (count, count)
+            if not (inside and 0 <= matrix.min() <= matrix.max() < count):
+                raise DataError("a saved alip attacker is damaged.")
+
+    def _choose(self, load: FloatArray, starts: BoolArray) -> LevelArray:
+        table, rules = self.table, self.rules
+        choices = allowed_choices(table.counts, rules)
+        if choices is not None:
+            levels = NearestSum(table.powers, allowed=choices).search(load)
+        else:
+            skip = rules.always_on.astype(np.int8)
+            possible = [row[a:] for row, a in zip(table.powers, skip, strict=True)]
+            levels = NearestSum(possible).search(load) + skip
+        if not self.solve_first:
+            levels[starts] = 0
+        apply_transitions(levels, starts, rules)
+        apply_medians(levels, starts, rules)
+        return smooth_levels(levels, starts, self.smooth)
+
+    def _predict_power(self, seen: Observation) -> FloatArray:
+        """Power after the second pass [W], shape (T, N)."""
+        levels = self._choose_levels(seen)
+        load = seen.readings - self.home.base_load
+        power = cast(FloatArray, look_up(levels, self.table.powers))
+        boxes, order = self.rules.boxes, self._largest_first()
+        for first in range(0, load.size, CHUNK):
+            part = slice(first, first + CHUNK)
+            lows = cast(FloatArray, look_up(levels[part], [box[:, 0].copy() for box in boxes]))
+            highs = cast(FloatArray, look_up(levels[part], [box[:, 1].copy() for box in boxes]))
+            fill_boxes(power[part], load[part], lows, highs, order)
+        return power
+
+    def _largest_first(self) -> IntArray:
+        """Appliances in descending order of their largest ratings."""
+        rows = self.table.powers
+        return np.array(sorted(range(len(rows)), key=lambda i: tuple(-rows[i][::-1])), np.int64)
+
+
+def _learn_ratings(trace: Trace, home: Home, always_on: BoolArray, most: int) -> LevelTable:
+    """Levels of the training data; the idle power of an appliance that is always on is one."""
+    rows = []
+    for row, resting in zip(learn_levels(trace, home, most).powers, always_on, strict=True):
+        states = row if resting else row[1:]
+        rows.append(np.concatenate([[0.0], np.unique(states[states > 0])]))
+    return LevelTable(tuple(rows))
+
+
+@dataclass(frozen=True)
+class AlipRules:
+    """Rules of ALIP in terms of positions in the table of levels; level 0 is off."""
+
+    always_on: BoolArray  # Appliances that are in one of their states at every reading
+    # Sets of states of which at most one occurs at a time
+    exclusive: tuple[tuple[tuple[int, int], ...], ...]
+    # Per appliance, the level that replaces level k after level j; k itself if the transition is
+    # allowed.
+    instead: tuple[LevelArray, ...]
+    median: tuple[tuple[int, int, int, int], ...]  # Median rules: see `AidedIntegerProgram`
+    # Bounds of each level for the second pass; equal if the level cannot move. [W]
+    boxes: tuple[FloatArray, ...]
+
+
+class RuleReader:
+    """Converts rules in names and watts to positions in a table of levels."""
+
+    def __init__(self, home: Home, table: LevelTable) -> None:
+        self.home, self.table = home, table
+
+    def state(self, name: str, watts: float) -> tuple[int, int]:
+        """Position (appliance, level) of a rating [W]; zero watts is off."""
+        i = self.home.index(name)
+        distances = np.abs(self.table.powers[i] - watts)
+        if distances.min() > self.home.tolerance:
+            raise InputError(f"{name} has no rating of {watts} W.")
+        return i, int(distances.argmin())
+
+    def always_on(self, names: Iterable[str]) -> BoolArray:
+        """Mask of the named appliances, shape (N,)."""
+        mask = np.zeros(len(self.home), np.bool_)
+        mask[[self.home.index(name) for name in names]] = True
+        return mask
+
+    def exclusive(
+        self, sets: Iterable[Iterable[tuple[str, float]]]
+    ) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """Sets of states, each given as (name, rating)."""
+        return tuple(tuple(self.state(name, watts) for name, watts in group) for group in sets)
+
+    def instead(
+        self, transitions: Iterable[tuple[str, float, float, float]]
+    ) -> tuple[LevelArray, ...]:
+        """Replacement matrices of rules given as (name, from, to, instead)."""
+        matrices = free_transitions(self.table)
+        for name, before, after, replacement in transitions:
+            i, j = self.state(name, before)
+            matrices[i][j, self.state(name, after)[1]] = self.state(name, replacement)[1]
+        return matrices
+
+    def median(
+        self, rules: Iterable[tuple[str, float, int, float]]
+    ) -> tuple[tuple[int, int, int, int], ...]:
+        """Median rules given as (name, rating, window, instead)."""
+        return tuple(
+            (*self.state(name, watts), whole("window", window), self.state(name, instead)[1])
+            for name, watts, window, instead in rules
+        )
+
+    def boxes(self, boxes: Iterable[tuple[str, float, float, float]]) -> tuple[FloatArray, ...]:
+        """Bounds [W] given as (name, rating, low, high)."""
+        bounds = rigid_boxes(self.table)
+        for name, watts, low, high in boxes:
+            if not 0 <= low <= high:
+                raise InputError(f"the box of {name} must have 0 ≤ low ≤ high, got {low}, {high}.")
+            i, k = self.state(name, watts)
+            bounds[i][k] = low, high
+        return bounds
+
+
+def free_transitions(table: LevelTable) -> tuple[LevelArray, ...]:
+    """Replacement matrices that allow every transition."""
+    return tuple(np.tile(np.arange(count, dtype=np.int8), (count, 1)) for count in table.counts)
+
+
+def rigid_boxes(table: LevelTable) -> tuple[FloatArray, ...]:
+    """Bounds that keep every level at its rating [W]."""
+    return tuple(np.column_stack([watts, watts]) for watts in table.powers)
+
+
+def learn_exclusive(
+    levels: LevelArray, counts: Sequence[int]
+) -> tuple[tuple[tuple[int, int], ...], ...]:
+    """Learn the pairs of on-levels that exclude each other."""
+    length, found = len(levels), []
+    states = [(i, k) for i, count in enumerate(counts) for k in range(1, count)]
+    seen = {(i, k): levels[:, i] == k for i, k in states}
+    for one, other in combinations(states, 2):
+        expected = seen[one].sum() * seen[other].sum() / length
+        if one[0] != other[0] and expected >= EXPECTED and not (seen[one] & seen[other]).any():
+            found.append((one, other))
+    return tuple(found)
+
+
+def learn_instead(
+    levels: LevelArray, starts: BoolArray, table: LevelTable
+) -> tuple[LevelArray, ...]:
+    """Learn the forbidden transitions and the levels that replace them.
+
+    Notes
+    -----
+    A transition is forbidden if it never occurred, its first level was left often enough, and
+    some third level leads from one to the other; the third level then replaces it. Without such a
+    level the transition stays allowed, because the appliance could never make it otherwise.
+    """
+    matrices = free_transitions(table)
+    inside = np.flatnonzero(~starts[1:]) + 1
+    for i, matrix in enumerate(matrices):
+        count = len(matrix)
+        steps = np.zeros((count, count), np.int64)
+        np.add.at(steps, (levels[inside - 1, i], levels[inside, i]), 1)
+        often = steps.sum(axis=1) >= EXPECTED
+        for before, after in product(np.flatnonzero(often), repeat=2):
+            between = np.flatnonzero((steps[before] > 0) & (steps[:, after] > 0))
+            between = between[(between != before) & (between != after)]
+            if before != after and steps[before, after] == 0 and between.size:
+                matrix[before, after] = between[np.abs(between - after).argmin()]
+    return matrices
+
+
+def learn_boxes(power: FloatArray, levels: LevelArray, table: LevelTable) -> tuple[FloatArray, ...]:
+    """Learn the bounds of every on-level [W]: quantiles `BOX` of its training power."""
+    bounds = rigid_boxes(table)
+    for i, box in enumerate(bounds):
+        for k in range(1, len(box)):
+            drawn = power[levels[:, i] == k, i]
+            if drawn.size:
+                box[k] = np.quantile(drawn, BOX)
+    return bounds
+
+
+def can_exclude(counts: Sequence[int]) -> bool:
+    """Whether the combinations of these numbers of levels are few enough to be listed."""
+    return math.prod(counts) <= TABLE_LIMIT
+
+
+def allowed_choices(counts: Sequence[int], rules: AlipRules) -> NDArray[np.int8] | None:
+    """All choices of levels that the exclusive sets allow, shape (C, N); None without sets."""
+    if not rules.exclusive:
+        return None
+    if not can_exclude(counts):
+        raise InputError("these appliances have too many combinations for exclusive states.")
+    first = rules.always_on.astype(int)
+    ranges = [np.arange(a, n, dtype=np.int8) for a, n in zip(first, counts, strict=True)]
+    choices = np.stack(np.meshgrid(*ranges, indexing="ij"), axis=-1).reshape(-1, len(counts))
+    for group in rules.exclusive:
+        held = sum((choices[:, i] == k).astype(np.int8) for i, k in group)
+        choices = choices[held <= 1]
+    return choices
+
+
+def apply_transitions(levels: LevelArray, starts: BoolArray, rules: AlipRules) -> None:
+    """Replace forbidden transitions in place, in the order of time, within contiguous runs."""
+    for i, matrix in enumerate(rules.instead):
+        column = np.ascontiguousarray(levels[:, i])
+        _replace_steps(column, starts, matrix)
+        levels[:, i] = column
+
+
+def apply_medians(levels: LevelArray, starts: BoolArray, rules: AlipRules) -> None:
+    """Replace in place a level at the first of `window` readings whose median is below it."""
+    runs = Runs.between_gaps(starts).slices
+    for i, level, window, replacement in rules.median:
+        at_least = np.concatenate([[0], np.cumsum(levels[:, i] >= level)])
+        for run in runs:
+            oldest = np.arange(run.start, run.stop - window + 1)
+            held = at_least[oldest + window] - at_least[oldest]
+            rare = oldest[(2 * held <= window) & (levels[oldest, i] == level)]
+            levels[rare, i] = replacement
+
+
+def smooth_levels(levels: LevelArray, starts: BoolArray, width: int) -> LevelArray:
+    """Median of every appliance's level over `width` readings, within contiguous runs.
+
+    At the ends of a run the first and the last level are repeated.
+    """
+    if width == 1:
+        return levels
+    found, half = np.empty_like(levels), width // 2
+    for run in Runs.between_gaps(starts).slices:
+        padded = np.pad(levels[run], ((half, half), (0, 0)), mode="edge")
+        windows = np.lib.stride_tricks.sliding_window_view(padded, width, axis=0)
+        found[run] = np.partition(windows, half, axis=-1)[..., half]
+    return found
+
+
+@numba.njit(cache=True, nogil=True)
+def _replace_steps(column: LevelArray, starts: BoolArray, instead: LevelArray) -> None:
+    for t in range(1, column.size):
+        if not starts[t]:
+            column[t] = instead[column[t - 1], column[t]]
+
+
+@numba.njit(cache=True, nogil=True)
+def fill_boxes(
+    power: FloatArray, load: FloatArray, lows: FloatArray, highs: FloatArray, order: IntArray
+) -> None:
+    """Move the powers within their bounds, in the given order, until the sum meets the load."""
+    for t in range(load.size):
+        missing = load[t] - power[t].sum()
+        for i in order:
+            moved = min(max(power[t, i] + missing, lows[t, i]), highs[t, i])
+            missing -= moved - power[t, i]
+            power[t, i] = moved

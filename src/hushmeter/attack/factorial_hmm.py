@@ -10,7 +10,6 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Self
 
-import numba
 import numpy as np
 
 from hushmeter.attack.base import (
@@ -19,17 +18,18 @@ from hushmeter.attack.base import (
     ProbabilisticAttacker,
     check_mechanism,
 )
-from hushmeter.attack.hmm.chains import (
+from hushmeter.attack.hmm.decoding import (
     ChainSet,
     StateArray,
+    best_path,
+    chain_marginals,
     check_states,
     count_transitions,
+    expect_transitions,
     outer_sum,
 )
-from hushmeter.attack.hmm.decoding import best_path, chain_marginals
-from hushmeter.attack.hmm.emission import gaussian_log_densities
-from hushmeter.attack.hmm.states import estimate_power
-from hushmeter.attack.sums.levels import assign_levels, cluster, learn_levels
+from hushmeter.attack.hmm.loads import estimate_power, gaussian_log_densities
+from hushmeter.attack.levels import assign_levels, cluster, learn_levels
 from hushmeter.checks import BoolArray, FloatArray, IntArray, one_of, positive, whole
 from hushmeter.errors import InputError
 from hushmeter.home import Home
@@ -325,67 +325,5 @@ def _expect(
     logs = -0.5 * (gaps**2 / variances + np.log(2 * np.pi * variances))
     peaks = logs.max(axis=1)
     likelihood = np.exp(logs - peaks[:, None])
-    filtered, chances = np.empty_like(likelihood), np.empty_like(likelihood)
-    pairs = np.zeros_like(matrix)
-    evidence = _filter(likelihood, starts, matrix, initial, filtered)
-    _smooth(likelihood, starts, matrix, filtered, chances, pairs)
-    return chances, pairs, float(evidence + peaks.sum())
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def _filter(
-    likelihood: FloatArray,
-    starts: BoolArray,
-    matrix: FloatArray,
-    initial: FloatArray,
-    filtered: FloatArray,
-) -> float:
-    """Forward recursion of one chain; fills `filtered` and returns the log-evidence."""
-    evidence = 0.0
-    for t in range(starts.size):
-        total = 0.0
-        for k in range(initial.size):
-            chance = initial[k] if starts[t] else 0.0
-            if not starts[t]:
-                for j in range(initial.size):
-                    chance += filtered[t - 1, j] * matrix[j, k]
-            filtered[t, k] = chance * likelihood[t, k]
-            total += filtered[t, k]
-        for k in range(initial.size):
-            filtered[t, k] /= total
-        evidence += np.log(total)
-    return evidence
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def _smooth(
-    likelihood: FloatArray,
-    starts: BoolArray,
-    matrix: FloatArray,
-    filtered: FloatArray,
-    chances: FloatArray,
-    pairs: FloatArray,
-) -> None:
-    """Backward recursion; fills `chances` and adds the expected transitions to `pairs`."""
-    size = matrix.shape[0]
-    beta, ahead = np.ones(size), np.empty(size)
-    for t in range(starts.size - 1, -1, -1):
-        total = 0.0
-        for k in range(size):
-            total += filtered[t, k] * beta[k]
-        for k in range(size):
-            chances[t, k] = filtered[t, k] * beta[k] / total
-            ahead[k] = likelihood[t, k] * beta[k]
-            beta[k] = 1.0
-        if starts[t]:
-            continue
-        total = 0.0
-        for j in range(size):
-            beta[j] = 0.0
-            for k in range(size):
-                beta[j] += matrix[j, k] * ahead[k]
-            total += filtered[t - 1, j] * beta[j]
-        for j in range(size):
-            beta[j] /= total
-            for k in range(size):
-                pairs[j, k] += filtered[t - 1, j] * matrix[j, k] * ahead[k] / total
+    chances, pairs, evidence = expect_transitions(likelihood, starts, matrix, initial)
+    return chances, pairs, evidence + float(peaks.sum())

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from hushmeter.assumptions import concentration_margin
 from hushmeter.attack.base import NoiseDistribution, Observation, check_mechanism
-from hushmeter.attack.increments import IncrementAttacker
+from hushmeter.attack.multi_level import IncrementAttacker
 from hushmeter.attack.multi_shot import MultiShot
 from hushmeter.checks import BoolArray, IntArray, positive, power_vector
 from hushmeter.home import Home

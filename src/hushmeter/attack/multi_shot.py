@@ -13,7 +13,7 @@ from hushmeter.attack.base import (
     ProbabilisticAttacker,
     check_mechanism,
 )
-from hushmeter.attack.increments import IncrementAttacker
+from hushmeter.attack.multi_level import IncrementAttacker
 from hushmeter.attack.one_shot import OneShot, round_switches
 from hushmeter.checks import BoolArray, FloatArray, non_negative, one_of
 from hushmeter.home import Home

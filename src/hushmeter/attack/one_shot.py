@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hushmeter.attack.base import Observation, Observed
-from hushmeter.attack.increments import IncrementAttacker
-from hushmeter.attack.sums.subsets import NANOWATTS, SubsetSearch, unpack
+from hushmeter.attack.level_search import NANOWATTS, SubsetSearch, unpack
+from hushmeter.attack.multi_level import IncrementAttacker
 from hushmeter.checks import (
     BoolArray,
     FloatArray,

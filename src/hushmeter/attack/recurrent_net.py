@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushmeter.attack.base import Attacker, Observation
-from hushmeter.attack.conv.training import one_thread, progress_bar
-from hushmeter.attack.sums.levels import training_power
+from hushmeter.attack.levels import training_power
+from hushmeter.attack.nets.network import one_thread, progress_bar
 from hushmeter.checks import BoolArray, FloatArray, IntArray, positive, whole
 from hushmeter.errors import DataError, InputError, MissingExtraError
 from hushmeter.home import Home
-from hushmeter.trace import Trace
+from hushmeter.trace import Runs, Trace
 
 if TYPE_CHECKING:
     import torch
@@ -273,10 +273,9 @@ class _Windows:
 
     def __init__(self, values: FloatArray, starts: BoolArray, width: int) -> None:
         self.values = values.astype(np.float32)
-        first = np.flatnonzero(starts)
-        lengths = np.diff(np.append(first, values.size))
-        self.first = np.repeat(first, lengths)
-        self.last = np.repeat(first + lengths - 1, lengths)
+        runs = Runs.between_gaps(starts)
+        self.first = np.repeat(runs.first, runs.length)
+        self.last = np.repeat(runs.last, runs.length)
         self.offsets = np.arange(width) - width // 2
 
     def __getitem__(self, rows: IntArray) -> torch.Tensor:

@@ -31,15 +31,15 @@ BUILT_IN = {
     "co": "combinatorial:CombinatorialOptimisation",
     "fhmm": "factorial_hmm:FactorialHmm",
     "sparse-hmm": "super_state_hmm:SuperStateHmm",
-    "ip": "integer_program:IntegerProgram",
-    "alip": "integer_program:AidedIntegerProgram",
+    "ip": "combinatorial:IntegerProgram",
+    "alip": "combinatorial:AidedIntegerProgram",
     "rnn": "recurrent_net:RecurrentNet",
     "tcn": "tcn:Tcn",
     "semi-blind": "semi_blind:SemiBlind",
     "bayes": "bayes:Bayes",
     "strongest": "strongest:Strongest",
-    "all-off": "naive:AllOff",
-    "hold": "naive:Hold",
+    "all-off": "base:AllOff",
+    "hold": "base:Hold",
 }
 """Attackers of this package: name → module and class."""
 

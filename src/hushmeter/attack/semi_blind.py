@@ -15,10 +15,20 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from hushmeter.attack.base import NoiseDistribution, Observation
-from hushmeter.attack.conv.attacker import NetworkAttacker
-from hushmeter.attack.conv.inputs import Cells, Noise
-from hushmeter.attack.conv.net import Weights, build_net, evaluate, set_bias
-from hushmeter.attack.conv.population import (
+from hushmeter.attack.levels import training_power
+from hushmeter.attack.nets.inputs import Cells, Noise
+from hushmeter.attack.nets.network import (
+    NetworkAttacker,
+    Schedule,
+    Weights,
+    build_net,
+    evaluate,
+    one_thread,
+    progress_bar,
+    set_bias,
+    train,
+)
+from hushmeter.attack.nets.population import (
     CELL_S,
     TYPES,
     HomeData,
@@ -31,13 +41,11 @@ from hushmeter.attack.conv.population import (
     type_of,
     watt_encoder,
 )
-from hushmeter.attack.conv.training import Schedule, one_thread, progress_bar, train
-from hushmeter.attack.sums.levels import training_power
 from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.errors import DataError, InputError
 from hushmeter.formatting import short_duration
 from hushmeter.home import Appliance, Home
-from hushmeter.trace import Trace
+from hushmeter.trace import Runs, Trace
 
 if TYPE_CHECKING:
     from torch import nn
@@ -320,9 +328,8 @@ class _Minutes:
     """The cells of about one minute into which contiguous runs are divided."""
 
     def __init__(self, run_starts: BoolArray, size: int) -> None:
-        first = np.flatnonzero(run_starts)
-        lengths = np.diff(np.append(first, run_starts.size))
-        within = np.arange(run_starts.size) - np.repeat(first, lengths)
+        runs = Runs.between_gaps(run_starts)
+        within = np.arange(run_starts.size) - np.repeat(runs.first, runs.length)
         begins = within % size == 0
         self.place: IntArray = np.cumsum(begins) - 1
         self.run_starts: BoolArray = run_starts[begins]

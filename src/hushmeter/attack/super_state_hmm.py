@@ -1,9 +1,9 @@
 """Sparse-HMM: one hidden Markov chain whose super-states are combinations of appliance states.
 
 The module contains the attacker, its rule for the states of an appliance (peaks of a histogram),
-and a chain of which only the observed transitions and emissions are stored: transitions by
-destination and emissions by observation, in compressed columns, so that a step of the decoder
-reads only pairs that occurred in training.
+and a chain of which only the observed transitions and emissions are stored, as sparse matrices:
+transitions by destination and emissions by observation, so that a step of the decoder reads only
+pairs that occurred in training.
 """
 
 from __future__ import annotations
@@ -16,14 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushmeter.attack.base import Attacker, Observation, Observed
-from hushmeter.attack.sums.levels import learn_on, look_up, training_power
+from hushmeter.attack.levels import learn_on, look_up, training_power
 from hushmeter.checks import BoolArray, FloatArray, IntArray, one_of, positive, whole
 from hushmeter.errors import DataError
 from hushmeter.home import Home
 from hushmeter.trace import Trace
-
-BLOCK = 1 << 16
-"""Number of readings whose back pointers are held at a time."""
 
 NONE = -1
 """Code of a reading without a path, and of a mains value that training did not contain."""
@@ -35,9 +32,6 @@ class SuperStateHmm(Attacker):
     Parameters
     ----------
     home : Home
-    decoder : {"two_step", "full"}
-        The original decoder, a Viterbi search over two readings that is restarted at every
-        reading, or a Viterbi search over each contiguous run.
     unseen : {"off", "nearest"}
         Answer to a reading without any path: everything off, as in the original, or the most
         probable super-state for the nearest mains value that training contained.
@@ -61,7 +55,9 @@ class SuperStateHmm(Attacker):
     Notes
     -----
     The states of an appliance are the peaks of the histogram of its power (`find_states`, the
-    rule of the publication), and a super-state is a combination that occurred in training.
+    rule of the publication), and a super-state is a combination that occurred in training. The
+    decoder is that of the publication: a Viterbi search over two readings, restarted at every
+    reading.
     Frequencies are counted and never smoothed. The initial state is not used. An appliance that
     never runs in training is never predicted to be on, and one that never stops is never
     predicted to be off. A combination of states that training did not contain is never predicted.
@@ -87,14 +83,12 @@ class SuperStateHmm(Attacker):
         self,
         home: Home,
         *,
-        decoder: str = "two_step",
         unseen: str = "off",
         precision: float = 0.1,
         max_states: int = 4,
         threshold: float = 0.00021,
     ) -> None:
         super().__init__(home)
-        self.decoder = one_of("decoder", decoder, ("two_step", "full"))
         self.unseen = one_of("unseen", unseen, ("off", "nearest"))
         self.precision = positive("precision", precision)
         self.max_states = whole("max_states", max_states, least=2)
@@ -161,10 +155,9 @@ class SuperStateHmm(Attacker):
 
     def _decode(self, seen: Observation) -> IntArray:
         self._require_fit("chain_")
-        decode = decode_pairs if self.decoder == "two_step" else decode_path
         symbols = self._symbols(quantise(seen.readings, self.precision))
         fall_back = self.unseen == "nearest"
-        found: IntArray = decode(self._chain(), symbols, seen.run_starts, fall_back)
+        found: IntArray = decode_pairs(self._chain(), symbols, seen.run_starts, fall_back)
         return found
 
     def _chain(self) -> SparseChain:
@@ -176,7 +169,9 @@ class SuperStateHmm(Attacker):
             chain = self._chain()
             shapes = {self.states_.shape, self.on_.shape, self.peaks_.shape}
             fit = shapes == {(chain.initial.size + 1, len(self.home))}
-            if not (fit and is_sound(chain, self.symbols_.size)):
+            size = chain.initial.size
+            sound = chain.before.fits(size, size) and chain.emitted.fits(size, self.symbols_.size)
+            if not (fit and sound):
                 raise DataError("a saved sparse-hmm attacker is damaged.")
 
     def _symbols(self, mains: IntArray) -> IntArray:
@@ -248,11 +243,39 @@ def _first_valley(counts: IntArray, peak: int, following: int) -> int:
 
 
 class Columns(NamedTuple):
-    """A sparse matrix by columns: column c has its rows and values at starts[c]:starts[c + 1]."""
+    """A sparse matrix by columns, as `scipy.sparse` stores it and compiled code reads it.
+
+    Column c has its rows and values at starts[c]:starts[c + 1].
+    """
 
     starts: IntArray
     rows: IntArray
     values: FloatArray
+
+    @classmethod
+    def of_shares(
+        cls, rows: IntArray, columns: IntArray, totals: FloatArray, count: int
+    ) -> Columns:
+        """Frequency of each (row, column), divided by the total of the row."""
+        from scipy.sparse import coo_array
+
+        ones, shape = np.ones(rows.size), (totals.size, count)
+        matrix = coo_array((ones, (rows, columns)), shape=shape).tocsc()
+        matrix.sort_indices()
+        starts, places = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64)
+        return cls(starts, places, matrix.data / totals[places])
+
+    def fits(self, height: int, width: int) -> bool:
+        """Whether all positions are inside a matrix, so that compiled code can read them."""
+        from scipy.sparse import csc_array
+
+        kinds = self.starts.dtype.kind + self.rows.dtype.kind + self.values.dtype.kind
+        try:
+            matrix = csc_array((self.values, self.rows, self.starts), shape=(height, width))
+            matrix.check_format(full_check=True)
+        except (ValueError, TypeError):
+            return False
+        return kinds == "iif" and self.starts[-1] == self.rows.size
 
 
 class SparseChain(NamedTuple):
@@ -278,32 +301,9 @@ def count_sparse_chain(
     left = np.bincount(previous, minlength=n_states).astype(np.float64)
     return SparseChain(
         seen / states.size,
-        _columns(previous, states, n_states, left),
-        _columns(states, symbols, n_symbols, seen),
+        Columns.of_shares(previous, states, left, n_states),
+        Columns.of_shares(states, symbols, seen, n_symbols),
     )
-
-
-def is_sound(chain: SparseChain, n_symbols: int) -> bool:
-    """Whether all positions of a chain are valid, so that the compiled decoders can read it."""
-    size = chain.initial.size
-    for columns, count in ((chain.before, size), (chain.emitted, n_symbols)):
-        starts, rows, values = columns
-        kinds = starts.dtype.kind + rows.dtype.kind + values.dtype.kind
-        if kinds != "iif" or starts.shape != (count + 1,) or rows.shape != values.shape:
-            return False
-        if starts[0] != 0 or starts[-1] != rows.size or (np.diff(starts) < 0).any():
-            return False
-        if rows.size and not 0 <= rows.min() <= rows.max() < size:
-            return False
-    return True
-
-
-def _columns(rows: IntArray, columns: IntArray, count: int, totals: FloatArray) -> Columns:
-    """Frequency of each (row, column), divided by the total of the row."""
-    codes, times = np.unique(columns * totals.size + rows, return_counts=True)
-    column, row = np.divmod(codes, totals.size)
-    starts = np.searchsorted(column, np.arange(count + 1)).astype(np.int64)
-    return Columns(starts, row, times / totals[row])
 
 
 @numba.njit(cache=True, nogil=True)
@@ -343,137 +343,3 @@ def decode_pairs(
                 if chance > best:
                     best, found[t] = chance, emitted.rows[e]
     return found
-
-
-def decode_path(
-    chain: SparseChain, symbols: IntArray, starts: BoolArray, fall_back: bool
-) -> IntArray:
-    """Decode each contiguous run by the Viterbi algorithm in the log domain.
-
-    The parameters are those of `decode_pairs`.
-
-    Notes
-    -----
-    Where no state is possible the path ends. The reading is answered by `NONE` and a new path
-    starts after it; with `fall_back` the new path starts at the reading itself. To bound the
-    memory, back pointers are held for one block of readings only: the scores at the start of each
-    block are kept, and the block is computed a second time to trace the path back.
-    """
-    logs = SparseChain(
-        np.log(chain.initial),
-        chain.before._replace(values=np.log(chain.before.values)),
-        chain.emitted._replace(values=np.log(chain.emitted.values)),
-    )
-    cuts = np.arange(0, symbols.size, BLOCK)
-    score = np.full(chain.initial.size, -np.inf)
-    kept = []
-    for cut in cuts:
-        kept.append(score)
-        score = _forward(logs, symbols, starts, int(cut), fall_back, score)[0]
-    found = np.full(symbols.size, NONE, np.int64)
-    end = int(score.argmax()) if np.isfinite(score).any() else NONE
-    for cut, begin in zip(cuts[::-1], kept[::-1], strict=True):
-        _, offsets, pointers, breaks = _forward(logs, symbols, starts, int(cut), fall_back, begin)
-        end = _trace(chain.emitted, symbols, int(cut), offsets, pointers, breaks, end, found)
-    return found
-
-
-@numba.njit(cache=True, nogil=True)
-def _forward(
-    chain: SparseChain,
-    symbols: IntArray,
-    starts: BoolArray,
-    cut: int,
-    fall_back: bool,
-    begin: FloatArray,
-) -> tuple[FloatArray, IntArray, IntArray, IntArray]:
-    """Scores after a block, and its back pointers: one per reading and possible state.
-
-    `breaks[t]` is −2 where the path continues, and otherwise the best end of the path before.
-    """
-    initial, before, emitted = chain
-    length = min(BLOCK, symbols.size - cut)
-    offsets = np.zeros(length + 1, np.int64)
-    for t in range(length):
-        symbol = symbols[cut + t]
-        width = 0 if symbol == NONE else emitted.starts[symbol + 1] - emitted.starts[symbol]
-        offsets[t + 1] = offsets[t] + width
-    pointers = np.full(offsets[length], NONE, np.int64)
-    breaks = np.full(length, -2, np.int64)
-    score, after = begin.copy(), np.full(begin.size, -np.inf)
-    alive = np.isfinite(begin.max())
-    for t in range(length):
-        first = 0 if symbols[cut + t] == NONE else emitted.starts[symbols[cut + t]]
-        states = emitted.rows[first : first + offsets[t + 1] - offsets[t]]
-        chances = emitted.values[first : first + states.size]
-        reached, restart = False, starts[cut + t] or not alive
-        if not restart:
-            reached = _step(before, states, chances, score, after, pointers[offsets[t] :])
-        if not reached:
-            breaks[t] = np.argmax(score) if alive else NONE
-            if restart or fall_back:
-                for e in range(states.size):
-                    after[states[e]] = initial[states[e]] + chances[e]
-        alive = states.size > 0 and (reached or restart or fall_back)
-        _clear(emitted, symbols, cut + t - 1, score, cut)
-        for state in states:
-            score[state], after[state] = after[state], -np.inf
-    return score, offsets, pointers, breaks
-
-
-@numba.njit(cache=True, nogil=True)
-def _step(
-    before: Columns,
-    states: IntArray,
-    chances: FloatArray,
-    score: FloatArray,
-    after: FloatArray,
-    pointers: IntArray,
-) -> bool:
-    """Best transition into every possible state; returns whether there is any."""
-    reached = False
-    for e in range(states.size):
-        best = -np.inf
-        for a in range(before.starts[states[e]], before.starts[states[e] + 1]):
-            value = score[before.rows[a]] + before.values[a]
-            if value > best:
-                best, pointers[e] = value, before.rows[a]
-        after[states[e]] = best + chances[e]
-        reached = reached or best > -np.inf
-    return reached
-
-
-@numba.njit(cache=True, nogil=True)
-def _clear(emitted: Columns, symbols: IntArray, t: int, score: FloatArray, cut: int) -> None:
-    """Reset the scores of reading t; the scores at the start of a block can be anywhere."""
-    if t < cut:
-        score[:] = -np.inf
-    elif symbols[t] != NONE:
-        for e in range(emitted.starts[symbols[t]], emitted.starts[symbols[t] + 1]):
-            score[emitted.rows[e]] = -np.inf
-
-
-@numba.njit(cache=True, nogil=True)
-def _trace(
-    emitted: Columns,
-    symbols: IntArray,
-    cut: int,
-    offsets: IntArray,
-    pointers: IntArray,
-    breaks: IntArray,
-    end: int,
-    found: IntArray,
-) -> int:
-    """Follow the pointers of a block back from state `end`; returns the state before it."""
-    state = end
-    for t in range(breaks.size - 1, -1, -1):
-        found[cut + t] = state
-        if breaks[t] != -2:
-            state = breaks[t]
-            continue
-        first = emitted.starts[symbols[cut + t]]
-        for e in range(offsets[t + 1] - offsets[t]):
-            if emitted.rows[first + e] == state:
-                state = pointers[offsets[t] + e]
-                break
-    return state

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from hushmeter.attack.base import NoiseDistribution, Observation, check_interval
-from hushmeter.attack.conv.attacker import NetworkAttacker
-from hushmeter.attack.conv.inputs import (
+from hushmeter.attack.levels import training_power
+from hushmeter.attack.nets.inputs import (
     LEAST_NOISE_W,
     MOST_NOISE,
     Cells,
@@ -26,21 +26,24 @@ from hushmeter.attack.conv.inputs import (
     Noise,
     Sampler,
 )
-from hushmeter.attack.conv.net import Weights, build_net, evaluate, set_bias
-from hushmeter.attack.conv.training import (
+from hushmeter.attack.nets.network import (
     Example,
+    NetworkAttacker,
     Schedule,
+    Weights,
+    build_net,
     count_errors,
+    evaluate,
     one_thread,
     progress_bar,
+    set_bias,
     train,
 )
-from hushmeter.attack.sums.levels import training_power
 from hushmeter.checks import BoolArray, FloatArray, IntArray, positive
 from hushmeter.errors import DataError, InputError
 from hushmeter.formatting import short_duration
 from hushmeter.home import Home
-from hushmeter.trace import Trace
+from hushmeter.trace import Runs, Trace
 
 if TYPE_CHECKING:
     from torch import nn
@@ -380,10 +383,9 @@ class Windows:
             kept[self.left_out] = False
             starts[edges[fold : fold + 2] % count] = True
         self.rows = np.flatnonzero(kept)
-        first = np.flatnonzero(starts)
-        lengths = np.diff(np.append(first, count))
-        self.run_first = np.repeat(first, lengths)
-        self.run_last = np.repeat(first + lengths - 1, lengths)
+        runs = Runs.between_gaps(starts)
+        self.run_first = np.repeat(runs.first, runs.length)
+        self.run_last = np.repeat(runs.last, runs.length)
         self.on_share = data.states[kept].mean(axis=0)
         begins = data.states & kept[:, None]
         begins[1:] &= ~data.states[:-1]

@@ -20,7 +20,7 @@ from hushmeter.checks import BoolArray, FloatArray, IntArray, non_negative
 from hushmeter.errors import DataError, InputError, UnknownNameError
 from hushmeter.formatting import format_watts, short_duration
 from hushmeter.home import Appliance, Home, LearntFrom, round_up_to_public_step
-from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Trace, digest, iso, utc
+from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Runs, Trace, digest, iso, utc
 
 ALWAYS_ON = 0.99
 """A circuit that is on in at least this share of the readings is always on, not an appliance."""
@@ -276,9 +276,8 @@ def compare_rules(learnt: LearntHome, flat: LearntHome) -> tuple[str, ...]:
 
 def run_edges(on: BoolArray, run_starts: BoolArray) -> tuple[IntArray, IntArray]:
     """Return the first reading and the reading after the last of every run; a gap ends a run."""
-    cuts = np.flatnonzero(np.append(True, on[1:] != on[:-1]) | run_starts)
-    stops = np.append(cuts[1:], on.size)
-    return cuts[on[cuts]], stops[on[cuts]]
+    runs = Runs.of_true(on, run_starts)
+    return runs.first, runs.stop
 
 
 def _describe(
@@ -597,11 +596,9 @@ def _without_short(states: BoolArray, run_starts: BoolArray, value: bool, least:
 
     A stretch next to a gap is kept, because its true length is unknown.
     """
-    cuts = np.flatnonzero(np.append(True, states[1:] != states[:-1]) | run_starts)
-    stops = np.append(cuts[1:], states.size)
-    starts_run = run_starts[cuts]
-    ends_run = np.append(run_starts[stops[:-1]], True)
-    short = (states[cuts] == value) & (stops - cuts < least) & ~starts_run & ~ends_run
-    flips = np.repeat(short, stops - cuts)
+    runs = Runs.of_equal(states, run_starts)
+    ends_run = np.append(run_starts[runs.stop[:-1]], True)
+    short = (states[runs.first] == value) & (runs.length < least)
+    flips = np.repeat(short & ~run_starts[runs.first] & ~ends_run, runs.length)
     result: BoolArray = states ^ flips
     return result

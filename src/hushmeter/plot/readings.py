@@ -11,7 +11,7 @@ from hushmeter.checks import BoolArray, FloatArray
 from hushmeter.learn.homes import LearntHome
 from hushmeter.plot.figure import BLUE, GREEN, GREY, RED, new_figure
 from hushmeter.scoring import Score
-from hushmeter.trace import Trace
+from hushmeter.trace import Runs, Trace
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -210,9 +210,9 @@ def _draw_strip(axes: Axes, hours: Any, truth: BoolArray, guess: BoolArray, base
 
 def _stretches(hours: Any, where: BoolArray) -> list[tuple[float, float]]:
     """Return (start, width) of every stretch of readings in which `where` is true."""
-    edges = np.flatnonzero(np.diff(where, prepend=False, append=False)).reshape(-1, 2)
+    runs = Runs.of_true(where)
     ends = np.append(hours, 2 * hours[-1] - hours[-2] if hours.size > 1 else hours[-1] + 1)
-    return [(ends[first], ends[stop] - ends[first]) for first, stop in edges]
+    return list(zip(ends[runs.first], ends[runs.stop] - ends[runs.first], strict=True))
 
 
 def _beside(axes: Axes) -> Any:

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from hushmeter.checks import one_of, positive, seconds
 from hushmeter.errors import InputError
 from hushmeter.formatting import duration_in_words
@@ -23,7 +21,7 @@ from hushmeter.noise.mechanism import MechanismOptions
 from hushmeter.noise.parameters import Exact, clamp_bounds
 from hushmeter.privacy.meters import Metered
 from hushmeter.privacy.sensitivity import IDEAL, Change, round_up
-from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Metering, Trace, intervals_in
+from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Metering, Runs, Trace, intervals_in
 
 PROTECT = ("appliance", "fluctuation", "range", "change")
 """What a unit can protect."""
@@ -404,8 +402,7 @@ def with_longest_runs(home: Home, trace: Trace) -> Home:
     members = []
     for appliance, column in zip(home.appliances, states.T, strict=True):
         # A run ends where the state ends, and at every gap.
-        cuts = np.flatnonzero(np.diff(column, prepend=False) | starts)
-        longest = int(np.diff(cuts, append=column.size)[column[cuts]].max(initial=0))
+        longest = int(Runs.of_true(column, starts).length.max(initial=0))
         known = appliance.protected_run_s is not None
         # An appliance that never ran is protected over one reading at least.
         run_s = max(longest, 1) * trace.interval_s

@@ -27,7 +27,7 @@ from hushmeter.checks import (
 )
 from hushmeter.errors import InputError, UnknownNameError
 from hushmeter.home import Appliance, Home
-from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Trace
+from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Runs, Trace
 
 START = "2024-01-15T00:00Z"
 """Time of the first reading of a synthetic trace."""
@@ -254,8 +254,8 @@ def _draw_levels(on: BoolArray, appliance: Appliance, rng: np.random.Generator) 
     if len(appliance.on_levels) == 1:
         return np.where(on, appliance.on_levels[0], 0.0)
     power = np.zeros(on.size)
-    edges = np.flatnonzero(np.diff(on, prepend=False, append=False))
-    for first, stop in edges.reshape(-1, 2):
+    runs = Runs.of_true(on)
+    for first, stop in zip(runs.first, runs.stop, strict=True):
         levels = rng.permutation(appliance.on_levels)
         cuts = np.sort(rng.integers(first, stop, size=levels.size - 1))
         power[first:stop] = levels[np.searchsorted(cuts, np.arange(first, stop), side="right")]

@@ -12,8 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hushmeter.attack.hmm import decoding
-from hushmeter.attack.hmm.chains import ChainSet, count_transitions, outer_sum
-from hushmeter.attack.hmm.decoding import best_path, chain_marginals
+from hushmeter.attack.hmm.decoding import (
+    ChainSet,
+    best_path,
+    chain_marginals,
+    count_transitions,
+    outer_sum,
+)
 from hushmeter.errors import InputError
 
 

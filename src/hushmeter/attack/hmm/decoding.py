@@ -1,8 +1,9 @@
-"""Most probable path and marginal probabilities of parallel chains.
+"""Parallel Markov chains: their most probable path and their marginal probabilities.
 
-The chains are observed through one reading that depends on all their states. Both recursions work
-on one chain at a time, so that a step costs O(Π K · Σ K) instead of the (Π K)² of the joint matrix,
-which is never built:
+The chains are observed through one reading that depends on all their states. The joint chain of M
+chains has Π K_m states. Its matrix is never built: a joint state is a mixed-radix number whose last
+digit belongs to the last chain, and both recursions work on one chain at a time, so that a step
+costs O(Π K · Σ K) instead of (Π K)²:
 
     best path    d_t(s) = ℓ_t(s) + max over s' of d_{t−1}(s') + Σ_m log A_m(s'_m, s_m)
     marginals    a_t(s) ∝ e_t(s) · Σ over s' of a_{t−1}(s') · Π_m A_m(s'_m, s_m), and backwards
@@ -14,16 +15,129 @@ way, until a part is short enough to keep every vector.
 
 from __future__ import annotations
 
+import itertools
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
+import numba
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from hushmeter.attack.hmm.chains import ChainSet
-from hushmeter.attack.hmm.decoding_kernels import max_forward, sum_backward, sum_forward, trace_back
 from hushmeter.checks import BoolArray, FloatArray, IntArray
-from hushmeter.errors import InputError
+from hushmeter.errors import DataError, InputError
+
+StateArray = NDArray[np.int8]
+"""State of a chain at every reading, shape (T,), or of several chains, shape (T, M)."""
+
+Pointers = NDArray[np.unsignedinteger]
+"""Best previous joint state of every joint state."""
+
+
+@dataclass(frozen=True)
+class ChainSet:
+    """Independent Markov chains that run in parallel."""
+
+    transitions: tuple[FloatArray, ...]  # Row k is the distribution of the next state after state k
+    # Distribution of the state at the first reading of a contiguous run
+    initial: tuple[FloatArray, ...]
+
+    def __post_init__(self) -> None:
+        if not self.transitions or len(self.transitions) != len(self.initial):
+            raise InputError("a chain set needs one matrix and one initial distribution per chain.")
+        for matrix, law in zip(self.transitions, self.initial, strict=True):
+            if matrix.shape != (law.size, law.size):
+                raise InputError(f"a chain has matrix {matrix.shape} and {law.size} states.")
+            sums = np.append(matrix.sum(axis=1), law.sum())
+            if matrix.min() < 0 or law.min() < 0 or np.abs(sums - 1).max() > 1e-9:
+                raise InputError("rows and initial distributions must sum to one.")
+
+    @cached_property
+    def sizes(self) -> IntArray:
+        """Number of states K of every chain, shape (M,)."""
+        return np.array([law.size for law in self.initial], dtype=np.int64)
+
+    @property
+    def states(self) -> int:
+        """Number of joint states, Π K."""
+        return math.prod(int(k) for k in self.sizes)
+
+    def restricted(self, known: Sequence[BoolArray | None] | None) -> list[FloatArray]:
+        """Initial distributions of the chains, restricted to possible states.
+
+        `known` gives the possible states of each chain, or None for all. If the possible states
+        of a chain all have probability zero, the chain starts in them with equal probability.
+        """
+        laws = list(self.initial)
+        for m, allowed in enumerate(known or ()):
+            if allowed is not None:
+                law = np.where(allowed, laws[m], 0.0)
+                laws[m] = law / law.sum() if law.sum() > 0 else allowed / allowed.sum()
+        return laws
+
+    def joint_initial(self, known: Sequence[BoolArray | None] | None = None) -> FloatArray:
+        """Initial distribution of the joint state, shape (Π K,), restricted as in `restricted`."""
+        joint = np.ones(1)
+        for law in self.restricted(known):
+            joint = np.multiply.outer(joint, law).ravel()
+        return joint
+
+    def split(self, joint: NDArray[np.integer]) -> StateArray:
+        """Split joint states (T,) into the states of every chain, int8 (T, M)."""
+        digits = np.empty((joint.size, self.sizes.size), np.int8)
+        rest = joint.astype(np.int64)
+        for m in range(self.sizes.size - 1, -1, -1):
+            rest, digits[:, m] = np.divmod(rest, self.sizes[m])
+        return digits
+
+
+def outer_sum(values: Iterable[ArrayLike]) -> FloatArray:
+    """Sums of one entry from each vector; the index of the last vector varies fastest."""
+    total = np.zeros(1)
+    for row in values:
+        total = np.add.outer(total, np.asarray(row, dtype=np.float64)).ravel()
+    return total
+
+
+def count_transitions(
+    states: StateArray, size: int, run_starts: BoolArray, prior: float
+) -> tuple[FloatArray, FloatArray]:
+    """Count the transition matrix and the initial distribution of one chain.
+
+    Notes
+    -----
+    A_kl = (n_kl + prior·π_l) / (n_k + prior), where n counts transitions within contiguous runs
+    and π is the share of each state, smoothed with half a reading per state. A state that did
+    not occur is followed by the others with their probabilities π.
+    """
+    seen = np.bincount(states, minlength=size).astype(np.float64) + 0.5
+    share = seen / seen.sum()
+    inside = ~run_starts[1:]
+    pairs = states[:-1][inside].astype(np.int64) * size + states[1:][inside]
+    counts = np.bincount(pairs, minlength=size * size).reshape(size, size) + prior * share
+    return counts / counts.sum(axis=1, keepdims=True), share
+
+
+def check_states(loads: int, idle: IntArray, *parts: tuple[FloatArray, ...]) -> None:
+    """Check that the arrays of a saved attacker belong together."""
+    if not all(isinstance(part, tuple) and len(part) == loads for part in parts):
+        raise DataError(f"the states of {loads} loads are wanted.")
+    for row in itertools.chain(*parts):
+        if not isinstance(row, np.ndarray) or row.dtype != np.float64 or row.size == 0:
+            raise DataError("states must be arrays of numbers.")
+        if not np.isfinite(row).all():
+            raise DataError("states must be finite.")
+    sizes = ChainSet(*parts[:2]).sizes
+    for part in parts[2:]:
+        if [row.shape for row in part] != [(int(k),) for k in sizes]:
+            raise DataError("every state of every load needs its own value.")
+    if not isinstance(idle, np.ndarray) or idle.shape != (loads,) or idle.dtype.kind != "i":
+        raise DataError(f"the idle states of {loads} loads are wanted.")
+    if (idle < 1).any() or (idle > sizes).any():
+        raise DataError("a load has at least one idle state and no more than it has states.")
+
 
 Emission = Callable[[slice], FloatArray]
 """Function from a slice of the readings to the (log-)likelihoods of the joint states,
@@ -36,6 +150,9 @@ vectors)."""
 CHECKPOINT_CELLS = 1 << 24
 """Number of entries of one level of checkpoints (128 MB)."""
 
+TILE = 256
+"""Number of entries of a vector that a step of one chain works on at a time."""
+
 
 class _Recursion(ABC):
     """The common part of both recursions: blocks, checkpoints and the forward pass."""
@@ -44,7 +161,6 @@ class _Recursion(ABC):
         self, chains: ChainSet, emission: Emission, starts: BoolArray, first: FloatArray | None
     ) -> None:
         self.emission, self.starts = emission, starts
-        self.sizes = chains.sizes
         self.initial = chains.joint_initial()
         self.first = self.initial if first is None else first
         if self.first.shape != (chains.states,):
@@ -52,22 +168,20 @@ class _Recursion(ABC):
         self.block = max(4, BLOCK_CELLS // chains.states)
         self.fan = max(4, CHECKPOINT_CELLS // chains.states)
 
+    @abstractmethod
+    def step(self, rows: slice, vector: FloatArray) -> None:
+        """Advance the vector over one block of readings, in place."""
+
+    def opening(self, rows: slice) -> FloatArray:
+        """Distribution of the joint state if a run starts with the block."""
+        return self.first if rows.start == 0 else self.initial
+
     def cut(self, begin: int, stop: int) -> list[int]:
         """Borders of the parts into which the readings begin … stop are divided."""
         length = self.block
         while length * self.fan < stop - begin:
             length *= self.fan
         return [*range(begin, stop, length), stop]
-
-    def advance(self, begin: int, stop: int, vector: FloatArray) -> None:
-        """Advance the vector of reading begin − 1 to reading stop − 1, in place."""
-        for at in range(begin, stop, self.block):
-            rows = slice(at, min(at + self.block, stop))
-            self.step(rows, vector)
-
-    @abstractmethod
-    def step(self, rows: slice, vector: FloatArray) -> None:
-        """Advance the vector over one block of readings, in place."""
 
     def blocks(
         self, begin: int, stop: int, vector: FloatArray
@@ -81,7 +195,8 @@ class _Recursion(ABC):
         kept[0] = vector
         for i in range(1, len(borders) - 1):
             kept[i] = kept[i - 1]
-            self.advance(borders[i - 1], borders[i], kept[i])
+            for at in range(borders[i - 1], borders[i], self.block):
+                self.step(slice(at, min(at + self.block, borders[i])), kept[i])
         for i in range(len(borders) - 2, -1, -1):
             yield from self.blocks(borders[i], borders[i + 1], kept[i])
 
@@ -94,7 +209,7 @@ class _SumRecursion(_Recursion):
     ) -> None:
         super().__init__(chains, emission, starts, first)
         steps = _pair_up(chains.transitions)
-        self.steps = np.array([matrix.shape[0] for matrix in steps], dtype=np.int64)
+        self.sizes = np.array([matrix.shape[0] for matrix in steps], dtype=np.int64)
         self.onward = np.concatenate([matrix.ravel() for matrix in steps])
         self.back = np.concatenate([matrix.T.ravel() for matrix in steps])
 
@@ -105,29 +220,10 @@ class _SumRecursion(_Recursion):
         self, rows: slice, likelihood: FloatArray, vector: FloatArray, kept: FloatArray
     ) -> None:
         """Advance over a block; every vector is stored in `kept` if it is not empty."""
+        opening, starts = self.opening(rows), self.starts[rows]
         sum_forward(
-            likelihood,
-            self.starts[rows],
-            self.onward,
-            self.steps,
-            self.initial,
-            self.first,
-            rows.start == 0,
-            vector,
-            kept,
+            likelihood, starts, self.onward, self.sizes, self.initial, opening, vector, kept
         )
-
-    def smooth(
-        self,
-        rows: slice,
-        likelihood: FloatArray,
-        kept: FloatArray,
-        beta: FloatArray,
-        chances: FloatArray,
-    ) -> None:
-        """Marginals of a block, from its filtered vectors `kept`."""
-        starts = self.starts[rows]
-        sum_backward(likelihood, starts, self.back, self.steps, self.sizes, kept, beta, chances)
 
 
 class _MaxRecursion(_Recursion):
@@ -137,26 +233,20 @@ class _MaxRecursion(_Recursion):
         self, chains: ChainSet, emission: Emission, starts: BoolArray, first: FloatArray | None
     ) -> None:
         super().__init__(chains, emission, starts, first)
+        self.sizes = chains.sizes
         with np.errstate(divide="ignore"):
-            self.onward = np.log(chains.flat())
+            self.onward = np.log(np.concatenate([matrix.ravel() for matrix in chains.transitions]))
             self.initial, self.first = np.log(self.initial), np.log(self.first)
         self.pointer = np.dtype(np.uint16 if chains.states <= 1 << 16 else np.uint32)
 
     def step(self, rows: slice, vector: FloatArray) -> None:
         self.point(rows, vector, np.empty((1, vector.size), self.pointer))
 
-    def point(self, rows: slice, vector: FloatArray, pointers: NDArray[np.unsignedinteger]) -> None:
+    def point(self, rows: slice, vector: FloatArray, pointers: Pointers) -> None:
         """Advance over a block; store the best previous state of every joint state."""
+        scores, opening, starts = self.emission(rows), self.opening(rows), self.starts[rows]
         max_forward(
-            self.emission(rows),
-            self.starts[rows],
-            self.onward,
-            self.sizes,
-            self.initial,
-            self.first,
-            rows.start == 0,
-            vector,
-            pointers,
+            scores, starts, self.onward, self.sizes, self.initial, opening, vector, pointers
         )
 
 
@@ -205,16 +295,276 @@ def chain_marginals(
     With `joint` the probabilities are those of the joint states, shape (rows, Π K).
     """
     recursion = _SumRecursion(chains, emission, starts, first)
-    if joint:
-        # All chains together are one chain, over which nothing is summed.
-        recursion.sizes = np.array([chains.states], dtype=recursion.sizes.dtype)
+    # All chains together are one chain, over which nothing is summed.
+    sizes = np.array([chains.states], dtype=np.int64) if joint else chains.sizes
     longest = min(recursion.block, starts.size)
     kept = np.empty((longest, chains.states))
-    chances = np.empty((longest, int(recursion.sizes.sum())))
+    chances = np.empty((longest, int(sizes.sum())))
     beta = np.ones(chains.states)
     for rows, vector in recursion.blocks(0, starts.size, np.ones(chains.states)):
-        size = rows.stop - rows.start
-        likelihood = emission(rows)
+        size, likelihood = rows.stop - rows.start, emission(rows)
         recursion.filter(rows, likelihood, vector.copy(), kept[:size])
-        recursion.smooth(rows, likelihood, kept[:size], beta, chances[:size])
+        sum_backward(
+            likelihood,
+            starts[rows],
+            recursion.back,
+            recursion.sizes,
+            sizes,
+            kept[:size],
+            beta,
+            chances[:size],
+        )
         yield rows, chances[:size]
+
+
+def expect_transitions(
+    likelihood: FloatArray, starts: BoolArray, matrix: FloatArray, initial: FloatArray
+) -> tuple[FloatArray, FloatArray, float]:
+    """Marginals (T, K), expected transitions (K, K) and log-evidence of one chain.
+
+    With the filtered probabilities f, the predictions p_t = f_{t−1} A and the marginals g, the
+    expected transitions from j to k are A_jk Σ_t f_{t−1}(j) g_t(k) / p_t(k).
+    """
+    size = np.array([initial.size], dtype=np.int64)
+    filtered, chances = np.empty_like(likelihood), np.empty_like(likelihood)
+    vector, beta = np.ones(initial.size), np.ones(initial.size)
+    sum_forward(likelihood, starts, matrix.ravel(), size, initial, initial, vector, filtered)
+    back = matrix.T.ravel()
+    sum_backward(likelihood, starts, back, size, size, filtered, beta, chances)
+    predicted = np.vstack([initial, filtered[:-1] @ matrix])
+    predicted[starts] = initial
+    evidence = float(np.log((predicted * likelihood).sum(axis=1)).sum())
+    inside = np.flatnonzero(~starts)
+    ratio = chances[inside] / np.maximum(predicted[inside], np.finfo(float).tiny)
+    return chances, matrix * (filtered[inside - 1].T @ ratio), evidence
+
+
+# A vector over the joint states is a mixed-radix array whose last digit varies fastest. A step
+# takes the chains in turn: it mixes along the first digit and writes this digit out as the last, so
+# that the innermost loops run over contiguous memory. After the last chain the digits are back in
+# their order. A tile of `TILE` entries stays in the fastest cache while its sum or maximum grows.
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+def mix(
+    vector: FloatArray, work: FloatArray, matrices: FloatArray, sizes: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """One step of all chains: out(s) = Σ over s' of vector(s') Π_m A_m(s'_m, s_m).
+
+    Returns the array with the result and an array that can be overwritten.
+    """
+    offset, tile = 0, np.empty(TILE)
+    for size in sizes:
+        n = vector.size // size
+        for begin in range(0, n if size > 1 else 0, TILE):
+            length = min(TILE, n - begin)
+            for to in range(size):
+                for i in range(length):
+                    tile[i] = 0.0
+                for k in range(size):
+                    weight, first = matrices[offset + k * size + to], k * n + begin
+                    source = vector[first : first + length]
+                    for i in range(length):
+                        tile[i] += weight * source[i]
+                out = work[begin * size + to :]
+                for i in range(length):
+                    out[i * size] = tile[i]
+        if size > 1:
+            vector, work = work, vector
+        offset += size * size
+    return vector, work
+
+
+@numba.njit(cache=True, nogil=True)
+def copy_row(source: NDArray[np.generic], target: NDArray[np.generic]) -> None:
+    """Copy an array; numba takes seconds to compile `target[:] = source`."""
+    for i in range(target.size):
+        target[i] = source[i]
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+def sum_forward(
+    likelihood: FloatArray,
+    starts: BoolArray,
+    matrices: FloatArray,
+    steps: IntArray,
+    initial: FloatArray,
+    opening: FloatArray,
+    vector: FloatArray,
+    kept: FloatArray,
+) -> None:
+    """Filter a block of readings.
+
+    A run starts with the distribution `initial`, or `opening` if the block starts with it. `vector`
+    contains the filtered vector before the block, and afterwards that of its last reading. If
+    `kept` is not empty, every filtered vector is stored there.
+    """
+    current, work = vector.copy(), np.empty_like(vector)
+    for t in range(starts.size):
+        if starts[t]:
+            copy_row(opening if t == 0 else initial, current)
+        else:
+            current, work = mix(current, work, matrices, steps)
+        row, total = likelihood[t], 0.0
+        for s in range(current.size):
+            current[s] *= row[s]
+            total += current[s]
+        # Normalised at every reading: products of many likelihoods would underflow.
+        scale = 1.0 / total
+        for s in range(current.size):
+            current[s] *= scale
+        if kept.size:
+            copy_row(current, kept[t])
+    copy_row(current, vector)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+def sum_backward(
+    likelihood: FloatArray,
+    starts: BoolArray,
+    matrices: FloatArray,
+    steps: IntArray,
+    sizes: IntArray,
+    forward: FloatArray,
+    beta: FloatArray,
+    chances: FloatArray,
+) -> None:
+    """Marginals of a block, from its filtered vectors `forward`.
+
+    `beta` contains the backward vector of the block's last reading, and afterwards that of the
+    reading before the block.
+    """
+    current, work = beta.copy(), np.empty_like(beta)
+    joint = np.empty_like(beta)
+    for t in range(starts.size - 1, -1, -1):
+        row, filtered, total = likelihood[t], forward[t], 0.0
+        for s in range(joint.size):
+            joint[s] = filtered[s] * current[s]
+            total += joint[s]
+        _marginalise(joint, sizes, 1.0 / total, chances[t])
+        if starts[t]:
+            # Nothing after a start tells anything about the readings before it.
+            for s in range(current.size):
+                current[s] = 1.0
+            continue
+        total = 0.0
+        for s in range(current.size):
+            current[s] *= row[s]
+            total += current[s]
+        scale = 1.0 / total
+        for s in range(current.size):
+            current[s] *= scale
+        current, work = mix(current, work, matrices, steps)
+    copy_row(current, beta)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+def _marginalise(joint: FloatArray, sizes: IntArray, scale: float, chances: FloatArray) -> None:
+    """Marginals of every chain; the joint distribution is summed over one chain at a time."""
+    length, offset = joint.size, 0
+    for m in range(sizes.size):
+        size = sizes[m]
+        length //= size
+        for k in range(size):
+            part, total = joint[k * length : (k + 1) * length], 0.0
+            for i in range(length):
+                total += part[i]
+            chances[offset + k] = total * scale
+        head = joint[:length]
+        for k in range(1, size):
+            part = joint[k * length : (k + 1) * length]
+            for i in range(length):
+                head[i] += part[i]
+        offset += size
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def best_step(
+    vector: FloatArray,
+    work: FloatArray,
+    origin: Pointers,
+    from_work: Pointers,
+    matrices: FloatArray,
+    sizes: IntArray,
+) -> tuple[FloatArray, FloatArray, Pointers, Pointers]:
+    """One step of all chains with maxima; `origin` becomes the best previous joint state."""
+    for s in range(vector.size):
+        origin[s] = s
+    offset, tile, tile_from = 0, np.empty(TILE), np.empty(TILE, origin.dtype)
+    for size in sizes:
+        n = vector.size // size
+        for begin in range(0, n if size > 1 else 0, TILE):
+            length = min(TILE, n - begin)
+            for to in range(size):
+                for i in range(length):
+                    tile[i], tile_from[i] = -np.inf, origin[begin + i]
+                for k in range(size):
+                    gain, first = matrices[offset + k * size + to], k * n + begin
+                    source = vector[first : first + length]
+                    source_from = origin[first : first + length]
+                    for i in range(length):
+                        # Both sides are read before the comparison: a read that depends on it
+                        # would keep the compiler from vectorising the loop.
+                        value, before = source[i] + gain, tile[i]
+                        from_value, from_before = source_from[i], tile_from[i]
+                        better = value > before
+                        tile[i] = value if better else before
+                        tile_from[i] = from_value if better else from_before
+                out, out_from = work[begin * size + to :], from_work[begin * size + to :]
+                for i in range(length):
+                    out[i * size], out_from[i * size] = tile[i], tile_from[i]
+        if size > 1:
+            vector, work, origin, from_work = work, vector, from_work, origin
+        offset += size * size
+    return vector, work, origin, from_work
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def max_forward(
+    likelihood: FloatArray,
+    starts: BoolArray,
+    matrices: FloatArray,
+    sizes: IntArray,
+    initial: FloatArray,
+    opening: FloatArray,
+    vector: FloatArray,
+    pointers: Pointers,
+) -> None:
+    """Best scores of a block, and the previous joint state of each if `pointers` has all rows.
+
+    `vector` contains the scores before the block, and afterwards those of its last reading. The
+    largest score is subtracted at every reading, so that scores do not grow without limit.
+    """
+    current, work = vector.copy(), np.empty_like(vector)
+    origin, from_work = np.empty_like(pointers[0]), np.empty_like(pointers[0])
+    keep = pointers.shape[0] == starts.size
+    for t in range(starts.size):
+        if starts[t]:
+            # Runs are independent: every state of a new run follows the best end of the last.
+            last = current.argmax()
+            for s in range(origin.size):
+                origin[s] = last
+            copy_row(opening if t == 0 else initial, current)
+        else:
+            current, work, origin, from_work = best_step(
+                current, work, origin, from_work, matrices, sizes
+            )
+        row, best = likelihood[t], -np.inf
+        for s in range(current.size):
+            current[s] += row[s]
+            best = max(best, current[s])
+        for s in range(current.size):
+            current[s] -= best
+        if keep:
+            copy_row(origin, pointers[t])
+    copy_row(current, vector)
+
+
+@numba.njit(cache=True, nogil=True)
+def trace_back(pointers: Pointers, last: int, path: IntArray) -> int:
+    """Follow the pointers of a block back from its last state; returns the state before it."""
+    state = last
+    for t in range(pointers.shape[0] - 1, -1, -1):
+        path[t] = state
+        state = pointers[t, state]
+    return state

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hushmeter.attack.super_state_hmm import SuperStateHmm
-from hushmeter.checks import BoolArray, FloatArray
+from hushmeter.checks import FloatArray
 from hushmeter.plot.accuracy import SweepPanel, draw_panels
 from hushmeter.privacy.units import calibrate, resolve_unit
 from hushmeter.study.figures.comparison import CALM, Comparison, compare
@@ -26,6 +26,7 @@ from hushmeter.study.figures.sources import (
 )
 from hushmeter.study.plan import Contender
 from hushmeter.theory.universal import universal_limit
+from hushmeter.trace import Runs
 
 if TYPE_CHECKING:
     from hushmeter.home import Home
@@ -242,9 +243,8 @@ MOST_RUN = 400
 
 def typical_run(trace: Trace, appliance: int) -> int:
     """Median number of readings for which an appliance stays on."""
-    on: BoolArray = trace.truth()[:, appliance]
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], on, [False]]).astype(np.int8)))
-    return int(np.median(edges[1::2] - edges[::2])) if edges.size else 1
+    lengths = Runs.of_true(trace.truth()[:, appliance]).length
+    return int(np.median(lengths)) if lengths.size else 1
 
 
 def check_statements(found: Comparison) -> list[Statement]:

@@ -1,33 +1,28 @@
 """The power levels of appliances: given by the home, given by the user, or learnt from data.
 
-State 0 of an appliance is off; states 1 … K − 1 are its on-levels in ascending power. On-levels
-are the centres of an optimal one-dimensional k-means, which is found by dynamic programming on a
-histogram, so that the same data always gives the same levels.
+State 0 of an appliance is off; states 1 … K − 1 are its on-levels in ascending power. All learners
+that cut power into ranges use one dynamic program, `optimal_partition`, on a histogram, so that the
+same data always gives the same levels. They differ in what a range costs and in how many they want:
 
-`learn_levels` is the learner of this package. Four learners have a rule of their own because
-they answer another question or follow a publication:
+- `learn_levels`, `combinatorial.CombinatorialOptimisation` (with NILMTK's rule for the number of
+  levels) and `factorial_hmm.fit_chain` (which goes on by expectation–maximisation, as NILMTK does)
+  use the sum of squares, which is an optimal one-dimensional k-means.
+- `hmm.loads.learn_states` uses the likelihood of a Gaussian distribution per range, because the
+  Bayes attacker needs the variance of every state.
 
-- `combinatorial.CombinatorialOptimisation` uses the same k-means with NILMTK's rule for the number
-  of levels.
-- `factorial_hmm.fit_chain` fits a Gaussian hidden Markov chain by expectation–maximisation, as
-  NILMTK does.
-- `super_state_hmm.find_states` takes the peaks of a histogram, as SparseNILM does.
-- `hmm.states.learn_states` also needs the variance of every state, and a budget for the joint
-  number of states.
-
-`hushmeter.learn` finds on-levels without knowing when a circuit is on; here the training data
-says so.
+`super_state_hmm.find_states` takes the peaks of a histogram, as SparseNILM does. `hushmeter.learn`
+finds on-levels without knowing when a circuit is on; here the training data says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hushmeter.checks import BoolArray, FloatArray, non_negative, positive, whole
+from hushmeter.checks import BoolArray, FloatArray, IntArray, non_negative, positive, whole
 from hushmeter.errors import InputError
 from hushmeter.home import Home
 from hushmeter.trace import Trace
@@ -133,10 +128,7 @@ def learn_levels(trace: Trace, home: Home, most: int = 3, separation: float = 2.
 
 
 def find_on_levels(power: FloatArray, most: int, tolerance: float, separation: float) -> FloatArray:
-    """Find the separated levels of one appliance's power while it is on.
-
-    Units: `power`, `tolerance` [W].
-    """
+    """Find the separated levels [W] of one appliance's power [W] while it is on."""
     values = np.clip(power, *np.quantile(power, [TAIL, 1 - TAIL], method="nearest"))
     for count in range(min(most, np.unique(values).size), 1, -1):
         centres, spreads = cluster(values, count)
@@ -147,10 +139,10 @@ def find_on_levels(power: FloatArray, most: int, tolerance: float, separation: f
 
 
 def cluster(values: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
-    """Optimal one-dimensional k-means."""
+    """Centres and standard deviations of an optimal one-dimensional k-means."""
     if values.min() == values.max():
         return values[:1].copy(), np.zeros(1)
-    borders = _optimal_borders(values, count)
+    borders = optimal_partition(values, count, _even_cells, _sum_of_squares)[1][-1]
     count = borders.size + 1
     members = np.searchsorted(borders, values, side="right")
     sizes = np.bincount(members, minlength=count).astype(np.float64)
@@ -159,41 +151,64 @@ def cluster(values: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
     return centres, np.sqrt(squares / sizes)
 
 
-def _optimal_borders(values: FloatArray, count: int) -> FloatArray:
-    """Left ends of clusters 1 … count − 1 of the optimal k-means over histogram cells.
+def _even_cells(ordered: FloatArray) -> IntArray:
+    """First index of every occupied cell of `BINS` cells of equal width."""
+    low, high = ordered[0], ordered[-1]
+    cell = np.minimum((ordered - low) * (BINS / (high - low)), BINS - 1).astype(np.int64)
+    return np.unique(cell, return_index=True)[1].astype(np.int64)
 
-    best_k(j) = min over i of best_{k−1}(i) + cost(i, j), where cost(i, j) is the sum of squares
-    of the cells i … j − 1 about their mean.
+
+def _sum_of_squares(mass: FloatArray, variance: FloatArray) -> FloatArray:
+    return mass * variance
+
+
+def optimal_partition(
+    values: FloatArray,
+    most: int,
+    cells: Callable[[FloatArray], IntArray],
+    cost: Callable[[FloatArray, FloatArray], FloatArray],
+) -> tuple[FloatArray, list[FloatArray]]:
+    """Cut values into 1, 2, … `most` ranges of the lowest total cost.
+
+    `cells` gives the first index of every histogram cell of the ordered values; a range consists of
+    whole cells. `cost` maps the number of values of ranges and their variances to costs; ranges of
+    infinite cost are not used. Returns the total costs and the smallest values of all ranges but
+    the first, for every number of ranges that is possible.
+
+    Notes
+    -----
+    The dynamic program is best_k(j) = min over i of best_{k−1}(i) + cost(i, j) for the cells
+    i … j − 1.
     """
-    cells, weights, means = _histogram(values)
-    count = min(count, cells.size)
-    mass, first, second = (
-        np.concatenate([[0.0], np.cumsum(weights * means**power)]) for power in (0, 1, 2)
-    )
-    within = mass[None, :] - mass[:, None]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        cost = second[None, :] - second[:, None] - (first[None, :] - first[:, None]) ** 2 / within
-    cost[np.tril_indices_from(cost)] = np.inf
-    best, parents = cost[0], []
-    for _ in range(count - 1):
-        total = best[:, None] + cost
+    ordered = np.sort(values)
+    first = cells(ordered)
+    mass, variance = _range_moments(ordered, first)
+    price = np.where(mass > 0, cost(np.maximum(mass, 1.0), variance), np.inf)
+    best, parents = price[0], []
+    costs, borders = [best[-1]], [np.empty(0)]
+    for _ in range(min(most, first.size) - 1):
+        total = best[:, None] + price
         parents.append(total.argmin(axis=0))
         best = total.min(axis=0)
-    ends = [cells.size]
-    for parent in reversed(parents):
-        ends.append(int(parent[ends[-1]]))
-    return cells[ends[:0:-1]]
+        if not np.isfinite(best[-1]):
+            break
+        ends = [first.size]
+        for parent in reversed(parents):
+            ends.append(int(parent[ends[-1]]))
+        costs.append(best[-1])
+        borders.append(ordered[first[ends[:0:-1]]])
+    return np.array(costs), borders
 
 
-def _histogram(values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Smallest value, number of values and centred mean value of every cell in use."""
-    low, high = float(values.min()), float(values.max())
-    index = np.minimum((values - low) * (BINS / (high - low)), BINS - 1).astype(np.int64)
-    order = np.argsort(values, kind="stable")
-    used, first, counts = np.unique(index[order], return_index=True, return_counts=True)
+def _range_moments(ordered: FloatArray, first: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Number and variance of the values in the cells i … j − 1; the number is 0 unless i < j."""
     # Centred, because sums of squares of large powers would lose their digits.
-    sums = np.bincount(index, values - values.mean(), BINS)[used]
-    return values[order][first], counts.astype(np.float64), sums / counts
+    centred = ordered - ordered.mean()
+    ends = np.append(first, ordered.size)
+    mass = np.maximum(ends[None, :] - ends[:, None], 0).astype(np.float64)
+    sums = [np.append(0.0, np.add.reduceat(centred**p, first).cumsum()) for p in (1, 2)]
+    mean, square = ((s[None, :] - s[:, None]) / np.maximum(mass, 1.0) for s in sums)
+    return mass, np.maximum(square - mean**2, 0.0)
 
 
 def assign_levels(power: FloatArray, states: BoolArray, table: LevelTable) -> LevelArray:

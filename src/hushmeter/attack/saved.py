@@ -122,7 +122,7 @@ def _open(source: Path) -> tuple[dict[str, Any], Arrays]:
 def _encode(value: Any, arrays: Arrays) -> Any:
     """Convert a value to JSON; arrays move to `arrays`, other types become one-key objects."""
     from hushmeter.attack.base import Attacker
-    from hushmeter.attack.sums.levels import LevelTable
+    from hushmeter.attack.levels import LevelTable
 
     if value is None or isinstance(value, bool | int | float | str):
         return value
@@ -154,8 +154,8 @@ def _decode(value: Any, arrays: Arrays) -> Any:
 
 
 def _decoders(arrays: Arrays) -> dict[str, Callable[[Any], Any]]:
+    from hushmeter.attack.levels import LevelTable
     from hushmeter.attack.registry import attackers
-    from hushmeter.attack.sums.levels import LevelTable
 
     def decode(value: Any) -> Any:
         return _decode(value, arrays)

@@ -5,7 +5,7 @@ import pytest
 
 from hushmeter import synth
 from hushmeter.attack.hierarchical import Hierarchical
-from hushmeter.attack.increments import Increments
+from hushmeter.attack.multi_level import Increments
 from hushmeter.attack.multi_shot import MultiShot
 from hushmeter.attack.one_shot import OneShot
 from hushmeter.home import Appliance, Home

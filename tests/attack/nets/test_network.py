@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from hushmeter.attack.conv import net as network
-from hushmeter.attack.conv.inputs import Cells, Encoder, Noise
-from hushmeter.attack.conv.net import build_net, evaluate
+
+from hushmeter.attack.nets.inputs import Cells, Encoder, Noise
+from hushmeter.attack.nets.network import build_net, evaluate
 
 torch = pytest.importorskip("torch", reason="needs the extra deep")
 

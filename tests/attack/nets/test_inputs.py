@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from hushmeter.attack.conv.inputs import (
+from hushmeter.attack.nets.inputs import (
     DISTRIBUTIONS,
     LAPLACE_SHAPE,
     Cells,

@@ -13,11 +13,10 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
-from hushmeter.attack.conv.inputs import (
+from hushmeter.attack.nets.inputs import (
     BASE_S,
     Cells,
     Encoder,
@@ -25,11 +24,11 @@ from hushmeter.attack.conv.inputs import (
     centred_mean,
     rolling_minimum,
 )
-from hushmeter.attack.conv.training import Example
+from hushmeter.attack.nets.network import Example
 from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.errors import DataError
 from hushmeter.formatting import short_duration
-from hushmeter.trace import Trace
+from hushmeter.trace import Runs, Trace
 
 CELL_S = 60.0
 """Interval on which the network works. [s]"""
@@ -167,12 +166,10 @@ def to_minutes(trace: Trace) -> Trace:
 
 def _close_pauses(on: BoolArray, run_starts: BoolArray, most: int) -> BoolArray:
     """States in which pauses of at most `most` readings between two runs count as on."""
-    closed = on.copy()
-    places = np.flatnonzero(on)
-    run = np.cumsum(run_starts)
-    for before, after in pairwise(places):
-        if 1 < after - before <= most + 1 and run[before] == run[after]:
-            closed[before:after] = True
+    pauses = Runs.of_equal(on, run_starts)
+    begins, ends = pauses.first, pauses.stop
+    inside = ~run_starts[begins] & ~np.append(run_starts[ends[:-1]], True)
+    closed: BoolArray = on | np.repeat(inside & (pauses.length <= most), pauses.length)
     return closed
 
 
@@ -233,10 +230,8 @@ class HomeData:
             column = types.index(type_of(name))
             power[:, column] += trace.power[:, i]
             states[:, column] |= trace.truth()[:, i]
-        begins = states.copy()
-        begins[1:] &= ~states[:-1]
         metered = np.array([kind in {type_of(name) for name in trace.names} for kind in types])
-        runs = tuple(np.flatnonzero(column) for column in begins.T)
+        runs = tuple(Runs.of_true(column).first for column in states.T)
         return cls(trace.readings, power, states, metered, trace.run_starts, runs)
 
 

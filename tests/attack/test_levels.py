@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hushmeter import Appliance, Home, Trace
-from hushmeter.attack.sums.levels import (
+from hushmeter.attack.levels import (
     LevelTable,
     assign_levels,
     cluster,

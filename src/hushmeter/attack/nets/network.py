@@ -1,0 +1,368 @@
+"""The convolutional network: its attackers, its layers, its evaluation and its training.
+
+PyTorch is optional (the extra named deep), so this module imports it inside functions only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushmeter.attack.base import NoiseDistribution, ProbabilisticAttacker, check_mechanism
+from hushmeter.attack.nets.inputs import Cells, Encoder, Inputs, Noise
+from hushmeter.checks import BoolArray, FloatArray, IntArray, positive, whole
+from hushmeter.errors import InputError, MissingExtraError
+from hushmeter.home import Home
+from hushmeter.trace import Runs
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+
+class NetworkAttacker(ProbabilisticAttacker):
+    """An attacker whose probabilities are the mean of several networks.
+
+    A subclass has the same constructor parameters with its own defaults, and implements `_build`.
+    """
+
+    uses_noise: ClassVar[bool] = True
+
+    weights_: tuple[Weights, ...]
+
+    def __init__(
+        self,
+        home: Home,
+        *,
+        mechanism: NoiseDistribution | None,
+        channels: int,
+        nets: int,
+        steps: int,
+        batch: int,
+        window: int | None,
+        rate: float,
+        seed: int,
+        progress: bool,
+    ) -> None:
+        super().__init__(home)
+        if find_spec("torch") is None:
+            raise MissingExtraError(f"the {self.name} attacker", "deep")
+        self.mechanism = check_mechanism(mechanism)
+        self.channels, self.nets = whole("channels", channels), whole("nets", nets)
+        if self.channels % 4:
+            raise InputError(f"channels must be a multiple of 4, got {channels}.")
+        self.steps, self.batch = whole("steps", steps), whole("batch", batch)
+        self.window = None if window is None else whole("window", window)
+        self.rate = positive("rate", rate)
+        self.seed, self.progress = whole("seed", seed, least=0), bool(progress)
+
+    def _build(self, weights: Weights | None = None, seed: int = 0) -> nn.ModuleDict:
+        """A network with the given parameters, or with random ones."""
+        raise NotImplementedError(f"{type(self).__name__} must implement _build.")
+
+    def _networks(self) -> list[nn.ModuleDict]:
+        """The trained networks."""
+        return [self._build(weights) for weights in self.weights_]
+
+    def _has_networks(self) -> bool:
+        """Whether the parameters of a saved attacker fit to its networks."""
+        try:
+            return bool(self._networks())
+        except (RuntimeError, ValueError, TypeError, AttributeError):
+            return False
+
+
+CHUNK = 1 << 13
+"""Number of cells that are evaluated at a time, which bounds the memory."""
+
+Weights = tuple[NDArray[np.float32], ...]
+"""Parameters of one network in the order of its `state_dict`."""
+
+
+def build_net(
+    cells: Cells, channels: int, outputs: int, weights: Weights | None = None, seed: int = 0
+) -> nn.ModuleDict:
+    """Make a network with the given parameters, or with random ones.
+
+    The state of PyTorch's own generator does not change.
+    """
+    import torch
+    from torch import nn
+
+    coarse, fine = Encoder(cells, 0.0, 1.0).channels
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        parts: dict[str, nn.Module] = {"first": nn.Linear(5 * coarse, channels)}
+        for i in range(len(cells.dilations)):
+            parts[f"spread{i}"] = nn.Linear(3 * channels, channels)
+            parts[f"norm{i}"] = nn.LayerNorm(channels)
+            parts[f"mix{i}"] = nn.Linear(channels, channels)
+        parts["output"] = nn.Linear(channels, outputs)
+        if fine:
+            parts["context"] = nn.Linear(channels, 8)
+            parts["detail"] = nn.Linear(5 * (8 + fine), 16)
+            parts["correction"] = nn.Linear(16, outputs)
+        net = nn.ModuleDict(parts)
+    if weights is not None:
+        tensors = [torch.from_numpy(array.copy()) for array in weights]
+        net.load_state_dict(dict(zip(net.state_dict(), tensors, strict=True)))
+    return net
+
+
+def forward(net: nn.ModuleDict, inputs: Inputs, drop: float = 0.0) -> torch.Tensor:
+    """Compute the log-odds of on, shape (B, T, outputs).
+
+    A convolution is a linear layer on shifted copies: on one thread this takes half the time of
+    PyTorch's convolution. The normalisation is over the channels of one cell, and cells after the
+    end of a run are zero, so that a prediction depends on nothing outside its field and its run.
+    """
+    import torch
+    from torch.nn.functional import relu
+
+    mask = inputs.mask
+    x = net["first"](neighbours(inputs.coarse * mask, 1, 2)) * mask
+    blocks = sum(name.startswith("spread") for name in net)
+    for i in range(blocks):
+        inner = net[f"mix{i}"](relu(net[f"norm{i}"](net[f"spread{i}"](neighbours(x, 2**i, 1)))))
+        kept = mask
+        if drop > 0:
+            kept = mask * ((torch.rand(len(x), 1, x.shape[2]) >= drop) / (1 - drop))
+        x = x + inner * kept
+    odds: torch.Tensor = net["output"](relu(x))
+    if inputs.fine is None:
+        return odds
+    size = inputs.fine.shape[1] // x.shape[1]
+    context = (net["context"](x) * mask).repeat_interleave(size, dim=1)
+    detail = relu(net["detail"](neighbours(torch.cat([context, inputs.fine], dim=2), 1, 2)))
+    correction: torch.Tensor = net["correction"](detail)
+    return odds.repeat_interleave(size, dim=1) + correction
+
+
+def neighbours(x: torch.Tensor, distance: int, count: int) -> torch.Tensor:
+    """Channels of a position and of `count` others on each side; zeros beyond the ends."""
+    import torch
+    from torch.nn.functional import pad
+
+    length, reach = x.shape[1], distance * count
+    padded = pad(x, (0, 0, reach, reach))
+    places = range(0, 2 * reach + 1, distance)
+    return torch.cat([padded[:, first : first + length] for first in places], dim=2)
+
+
+def set_bias(net: nn.ModuleDict, share: FloatArray) -> None:
+    """Start from the log-odds of the share of readings at which each appliance is on."""
+    import torch
+
+    share = np.clip(share, 1e-4, 1 - 1e-4)
+    with torch.no_grad():
+        bias: Any = net["output"].bias
+        bias.copy_(torch.from_numpy(np.log(share / (1 - share)).astype(np.float32)))
+
+
+def evaluate(
+    nets: Sequence[nn.ModuleDict],
+    encoder: Encoder,
+    readings: FloatArray,
+    run_starts: BoolArray,
+    noise: Noise,
+) -> FloatArray:
+    """Compute the mean probability of on of several networks, shape (T, outputs).
+
+    Contiguous runs are cut into pieces that overlap by everything that a prediction depends on.
+    Pieces of similar length are evaluated together, so that a trace with many gaps is not slow.
+    """
+    import torch
+
+    size, pieces = encoder.cells.size, _pieces(encoder.cells, run_starts)
+    spans = -(-(pieces[:, 1] - pieces[:, 0]) // size)
+    chance = np.empty((readings.size, int(nets[0]["output"].bias.shape[0])))  # type: ignore
+    classes = np.ceil(np.log2(spans)).astype(np.int64)
+    with torch.inference_mode():
+        for net in nets:
+            net.eval()
+        for length in np.unique(classes):
+            group = pieces[classes == length]
+            together = max(1, 2 * CHUNK >> int(length))
+            for first in range(0, len(group), together):
+                rows = group[first : first + together]
+                _evaluate(nets, encoder, readings, rows, noise, chance)
+    return chance
+
+
+def _pieces(cells: Cells, run_starts: BoolArray) -> IntArray:
+    """First and last + 1 reading of every piece, and of the part whose predictions are kept."""
+    chunk, field = CHUNK * cells.size, cells.field * cells.size
+    pieces = []
+    for run in Runs.between_gaps(run_starts).slices:
+        for low in range(run.start, run.stop, chunk):
+            high = min(low + chunk, run.stop)
+            # Pieces start at whole cells of the run.
+            pieces.append((max(run.start, low - field), min(high + field, run.stop), low, high))
+    return np.array(pieces, np.int64)
+
+
+def _evaluate(
+    nets: Sequence[nn.ModuleDict],
+    encoder: Encoder,
+    readings: FloatArray,
+    pieces: IntArray,
+    noise: Noise,
+    chance: FloatArray,
+) -> None:
+    """Evaluate pieces of similar length together, and write into `chance`."""
+    import torch
+
+    size = encoder.cells.size
+    longest = -(-int((pieces[:, 1] - pieces[:, 0]).max()) // size) * size
+    places = pieces[:, :1] + np.arange(longest)
+    y = readings[np.minimum(places, pieces[:, 1:2] - 1)]
+    batch = encoder.encode(y, places < pieces[:, 1:2], [noise] * len(pieces))
+    mean = sum(torch.sigmoid(forward(net, batch)) for net in nets) / len(nets)
+    for row, (start, _, low, high) in zip(mean, pieces, strict=True):  # type: ignore[arg-type]
+        chance[low:high] = row[low - start : high - start].numpy()
+
+
+def weights_of(net: nn.ModuleDict) -> Weights:
+    """Copy the parameters of a network."""
+    return tuple(tensor.numpy().copy() for tensor in net.state_dict().values())
+
+
+CHECKS = 8
+"""Number of times that a network is compared with the part that it left out."""
+
+HELD_OUT = 64
+"""Number of windows of the part that a network left out."""
+
+PATIENCE = 3
+"""Training stops after this number of comparisons without an improvement."""
+
+DROP = 0.05
+"""Probability with which a channel of a block is left out in training."""
+
+DICE = 0.3
+"""Weight of the Dice loss."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """A batch of training windows."""
+
+    inputs: Inputs
+    states: torch.Tensor  # True states
+    valid: torch.Tensor  # One where the true state is known, else zero
+
+
+class ExampleSource(Protocol):
+    """Where training windows come from."""
+
+    def draw(self, count: int) -> Example:
+        """Draw a batch of training windows."""
+
+    def held_out(self, count: int) -> Iterator[Example]:
+        """Fixed windows that are never drawn, to decide when to stop; there may be none."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Largest number of steps, windows per step, largest step size, and seed of a training."""
+
+    steps: int
+    batch: int
+    rate: float
+    seed: int
+
+
+def train(
+    net: nn.ModuleDict, windows: ExampleSource, schedule: Schedule, advance: Callable[[int], None]
+) -> Weights:
+    """Train a network and return its parameters where the part that was left out fits best."""
+    import torch
+
+    steps = schedule.steps
+    optimiser = torch.optim.AdamW(net.parameters(), lr=schedule.rate, weight_decay=0.01)
+    # The schedule of the step size needs at least two steps.
+    rates = torch.optim.lr_scheduler.OneCycleLR(optimiser, schedule.rate, max(steps, 2))
+    held_out = list(windows.held_out(HELD_OUT))
+    best, found, waited = math.inf, weights_of(net), 0
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(schedule.seed)
+        for step in range(1, steps + 1):
+            optimiser.zero_grad()
+            error = loss(net, windows.draw(schedule.batch), drop=DROP)
+            torch.autograd.backward(error)
+            torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+            optimiser.step()
+            rates.step()
+            advance(1)
+            if step < steps and step % max(1, steps // CHECKS):
+                continue
+            with torch.no_grad():
+                current = sum(float(loss(net, part)) for part in held_out)
+            waited = 0 if current < best else waited + 1
+            if current < best or not held_out:
+                best, found = current, weights_of(net)
+            elif waited >= PATIENCE:
+                advance(steps - step)
+                break
+    return found
+
+
+def loss(net: nn.ModuleDict, example: Example, drop: float = 0.0) -> torch.Tensor:
+    """Cross entropy plus `DICE` times the soft Dice loss of each appliance."""
+    import torch
+    from torch.nn.functional import binary_cross_entropy_with_logits
+
+    odds = forward(net, example.inputs, drop)
+    valid = example.valid.expand_as(odds)
+    truth = example.states * valid
+    entropy = binary_cross_entropy_with_logits(odds, truth, reduction="none") * valid
+    chance = torch.sigmoid(odds) * valid
+    both = 2 * (chance * truth).sum(dim=(0, 1)) + 1
+    dice = 1 - both / (chance.sum(dim=(0, 1)) + truth.sum(dim=(0, 1)) + 1)
+    return entropy.sum() / valid.sum() + DICE * dice.mean()
+
+
+def count_errors(net: nn.ModuleDict, example: Example) -> tuple[float, FloatArray, FloatArray]:
+    """Count wrong states at threshold ½, and true on-states and off-states per appliance."""
+    import torch
+
+    with torch.no_grad():
+        answer = forward(net, example.inputs) > 0
+    valid = example.valid.expand_as(example.states)
+    wrong = float(((answer != (example.states > 0)) * valid).sum())
+    on, off = ((truth * valid).sum(dim=(0, 1)) for truth in (example.states, 1 - example.states))
+    return wrong, on.double().numpy(), off.double().numpy()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Use one thread: the order of sums, and so the network, depends on their number."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def progress_bar(steps: int, shown: bool) -> Iterator[Callable[[int], None]]:
+    """Show a progress bar on standard error; the value counts steps that were done."""
+    if not shown:
+        yield lambda _count: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("Training", total=steps)
+        yield lambda count: bar.advance(task, count)
