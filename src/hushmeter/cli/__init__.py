@@ -81,13 +81,15 @@ NAMES = (*chain(*PANELS.values()), *HIDDEN)
 
 PLACES = {
     "attackers": ("attack", "list_attackers"),
-    "catalogue": ("home", "catalogue"),
+    "catalogue": ("learn", "catalogue"),
     "fleet-stats": ("fleet", "fleet_stats"),
     "fleet-sums": ("fleet", "fleet_sums"),
-    "learn": ("home", "learn"),
+    "inspect": ("learn", "inspect"),
     "ledger": ("ledger", "app"),
     "replay": ("live", "replay"),
+    "restore": ("release", "restore"),
     "synth-fleet": ("fleet", "synth_fleet"),
+    "verify": ("release", "verify"),
 }
 """Module and function, or group, of the commands that are not named after their module."""
 

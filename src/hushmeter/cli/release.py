@@ -1,4 +1,4 @@
-"""`hushmeter release`: released readings with a public and a private receipt."""
+"""`hushmeter release`, `verify` and `restore`: make a release, check it, and use it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ from hushmeter.cli.options import (
     check_seed,
     clamp_in_ledger,
     rare_option,
+    takes_home,
     takes_reader_options,
     takes_request,
 )
 from hushmeter.cli.output import print_files, print_json, print_sentences
-from hushmeter.errors import InputError
+from hushmeter.errors import DataError, InputError
 from hushmeter.formatting import count_of
 
 if TYPE_CHECKING:
+    from hushmeter.home import Home
     from hushmeter.read import ReadOptions, Recording
     from hushmeter.releases.files import EarlierRelease
     from hushmeter.releases.release import Release
@@ -171,3 +173,110 @@ def _warnings(done: Release, earlier: list[EarlierRelease]) -> list[str]:
             "each of them protects."
         )
     return sentences
+
+
+def verify(
+    path: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="FILE|FOLDER", help="A release, or the folder of a fleet or of its sums."
+        ),
+    ] = None,
+    key: Annotated[
+        Path | None, typer.Option(help="Public key (.pub) that must have signed the receipt.")
+    ] = None,
+    new_key: Annotated[
+        str | None, typer.Option(help="Make a key pair NAME.key and NAME.pub to sign receipts.")
+    ] = None,
+    json: Annotated[bool, JSON] = False,
+) -> None:
+    """Check a release against its receipt, or the folder of a fleet against its manifest.
+
+    For a release: the SHA-256 of its files, the rows, every number and sentence of the receipt, the
+    estimates of its tables and the signature. For a fleet: the SHA-256 and rows of every file, and
+    files that the manifest does not list. The exit code is 1 if anything differs.
+
+    Example: hushmeter verify out.csv --key publisher.pub
+    """
+    if (path is None) == (new_key is None):
+        raise InputError("give a file or folder to check, or --new-key NAME to make a key pair.")
+    if new_key is not None:
+        from hushmeter.releases.signing import make_signing_key
+
+        files = make_signing_key(new_key)
+        if json:
+            print_json({"files": [str(file) for file in files]})
+        else:
+            print_files(files)
+        return
+    from hushmeter.releases.verify import verify as verify_release
+
+    assert path is not None
+    found = verify_release(path, key=key)
+    if json:
+        facts = {"passed": found.passed, "checks": found.checks, "problems": found.problems}
+        print_json({"path": str(path), **facts})
+        if not found.passed:
+            raise typer.Exit(1)
+        return
+    if not found.passed:
+        print_sentences(*found.checks, *found.problems[:-1])
+        raise DataError(found.problems[-1])
+    print_sentences(*found.checks)
+
+
+@takes_home(required=False)
+def restore(
+    *,
+    released: Annotated[
+        Path,
+        typer.Argument(metavar="RELEASED", help="A released file, or a folder of --views."),
+    ],
+    home: Home | None,
+    receipt: Annotated[
+        Path | None, typer.Option(help="Its public receipt, if it is not beside the file.")
+    ] = None,
+    key: Annotated[
+        Path | None, typer.Option(help="Public key (.pub) that must have signed the receipt.")
+    ] = None,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="Restored .csv or .parquet.")
+    ] = Path("restored.csv"),
+    force: Annotated[bool, FORCE] = False,
+    json: Annotated[bool, JSON] = False,
+) -> None:
+    """Estimate the loads behind a released file from the file and its public receipt alone.
+
+    The distribution of the loads is estimated from all released values and the noise that the
+    receipt states; each value becomes the mean of the load given what was released, with its
+    standard deviation. This costs no privacy. The values are biased, so take sums and bills from
+    the release; OUTPUT.restored.json marks the file. The receipt must verify. If you know the
+    appliances (--home), they are used for values of up to one minute, which is more exact.
+
+    Example: hushmeter restore out.csv -o restored.csv
+    """
+    from hushmeter.files import refuse_overwrite, table_format
+    from hushmeter.releases.restore import NOTE, mark_path, restore_file
+
+    table_format(output)
+    for path in (output, mark_path(output)):
+        refuse_overwrite(path, force)
+    done = restore_file(released, home=home, receipt=receipt, key=key)
+    files = done.save(output, force=force)
+    mean = float(done.std.mean())
+    if json:
+        print_json(
+            {
+                "readings": len(done.trace),
+                "mean_standard_deviation_w": mean,
+                "source": done.source,
+                "note": NOTE,
+                "files": [str(file) for file in files],
+            }
+        )
+        return
+    print_sentences(
+        f"{len(done.trace)} values were restored; their mean standard deviation is {mean:.3g} W.",
+        NOTE,
+    )
+    print_files(files)

@@ -1,4 +1,4 @@
-"""`hushmeter catalogue` and `hushmeter learn`: homes from words, from data and for the paper."""
+"""`hushmeter inspect`, `catalogue` and `learn`: what a file shows, and homes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hushmeter.cli.options import (
+    FIGURE,
     FORCE,
     HAVE,
     JSON,
@@ -19,14 +20,16 @@ from hushmeter.cli.options import (
     rare_option,
     read_parameters,
     repeat_given,
+    repeat_options,
     takes_reader_options,
 )
-from hushmeter.cli.output import print_files, print_json, print_sentences, print_table
+from hushmeter.cli.output import print_files, print_json, print_list, print_sentences, print_table
 from hushmeter.errors import InputError
 
 if TYPE_CHECKING:
     from hushmeter.appliance_kinds import ApplianceKind
     from hushmeter.learn.homes import LearntHome, Rule
+    from hushmeter.learn.inspection import Inspection
     from hushmeter.read import ReadOptions, Recording
     from hushmeter.trace import Trace
 
@@ -41,6 +44,80 @@ HEADER = """\
 
 LEARN_OPTIONS = ("time_column", "unit", "tz", "building")
 """Options of the reader that a data set may need."""
+
+
+@takes_reader_options()
+def inspect(
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="Any file of readings, a data set's folder, or -."),
+    ],
+    options: ReadOptions,
+    output: Annotated[Path | None, FIGURE] = None,
+    force: Annotated[bool, FORCE] = False,
+    json: Annotated[bool, JSON] = False,
+) -> None:
+    """Print what a file of readings holds and what it shows about the home.
+
+    The findings come from the readings alone: base load, absences, daily rhythm, kinds of loads.
+    With -o, a figure shows every hour of every day, a typical day and the clearest events.
+
+    Example: hushmeter inspect meter.xml.gz -o picture
+    """
+    from hushmeter.learn.inspection import inspect_recording, sentences
+    from hushmeter.read import read_home_recording
+
+    if output is not None:
+        _refuse_overwrite(output, force)
+    recording = read_home_recording(file, options, need_circuits=file.is_dir())
+    found = inspect_recording(recording, tz=options.tz)
+    pictures = [] if output is None else _draw_readings(found, file, output, force)
+    if json:
+        print_json({**found.to_dict(), "files": pictures})
+        return
+    print_sentences(*sentences(found))
+    shown = found.findings
+    if shown.findings:
+        print_list("What these readings show:", [one.sentence for one in shown.findings])
+    print_sentences(*shown.notes, *shown.withheld)
+    print_files(pictures)
+    print_sentences(f"Next: {_next(file, options, bool(found.recording.trace.names))}")
+
+
+def _next(file: Path, options: ReadOptions, sub_metered: bool) -> str:
+    """The next command for the file, with the same options of the reader."""
+    from shlex import quote
+
+    if sub_metered:
+        return f"hushmeter learn {quote(str(file))} -o home.toml" + repeat_options(
+            options, LEARN_OPTIONS
+        )
+    return f"hushmeter advise {quote(str(file))} --hide kettle" + repeat_options(options)
+
+
+def _refuse_overwrite(output: Path, force: bool) -> None:
+    from hushmeter.files import refuse_overwrite
+    from hushmeter.plot.figure import figure_place
+
+    folder, name = figure_place(output, "trace")
+    for suffix in ("png", "svg", "csv"):
+        refuse_overwrite(folder / f"{name}.{suffix}", force)
+
+
+def _draw_readings(found: Inspection, file: Path, output: Path, force: bool) -> list[str]:
+    """Draw days and hours with the findings marked, or a line for short or coarse readings."""
+    from hushmeter.plot.figure import figure_place, save_figure
+    from hushmeter.plot.findings import draw_findings, has_days
+    from hushmeter.plot.readings import draw_trace
+
+    folder, name = figure_place(output, "trace")
+    trace = found.recording.trace
+    if has_days(trace, found.findings):
+        figure, data = draw_findings(trace, found.findings, file.name)
+    else:
+        figure, data = draw_trace(trace, file.name)
+    paths = save_figure(figure, folder, name, data, force=force)
+    return [str(path) for path in paths.values()]
 
 
 def catalogue(
@@ -280,7 +357,7 @@ def learn(
         name=output.stem,
     )
     learnt.home.save(output, force=force)
-    files = [str(output), *_draw(learnt, trace, output, force)]
+    files = [str(output), *_draw_circuits(learnt, trace, output, force)]
     if json:
         print_json({**_describe(learnt, recording), "files": files})
     else:
@@ -326,7 +403,7 @@ def _learn_segment(
     if output is not None:
         result.learnt.home.save(output / "home.toml", force=force)
         write_meter(output / "readings.parquet", result.learnt.trace, force=force)
-        pictures = _draw(result.learnt, result.trace, output / "home.toml", force)
+        pictures = _draw_circuits(result.learnt, result.trace, output / "home.toml", force)
         files = [str(output / "home.toml"), str(output / "readings.parquet"), *pictures]
     if json:
         facts = _describe(result.learnt, result.recording)
@@ -414,7 +491,7 @@ def _report(learnt: LearntHome, trace: Trace, recording: Recording, files: list[
     print_files(files)
 
 
-def _draw(learnt: LearntHome, trace: Trace, output: Path, force: bool) -> list[str]:
+def _draw_circuits(learnt: LearntHome, trace: Trace, output: Path, force: bool) -> list[str]:
     """Draw the power of every circuit with its threshold, beside the file of the home."""
     from hushmeter.plot import readings as plot_readings
     from hushmeter.plot.figure import save_figure
