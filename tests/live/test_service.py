@@ -142,6 +142,23 @@ def test_steps_of_the_clock(tmp_path):
         )
 
 
+def test_the_source_is_stopped_after_an_error(tmp_path):
+    """Otherwise its thread could close and publish windows after the stream has ended."""
+    stopped = []
+
+    class Noted(NoSource):
+        def stop(self):
+            stopped.append(True)
+
+    moments = iter([BEGIN, BEGIN, BEGIN, BEGIN])
+    with State(tmp_path / "s.db", make_terms().describe()) as kept:
+        clock = lambda: next(moments, BEGIN + 72 * HOUR)  # noqa: E731
+        feed = Feed(Noted(), make_parser("number"), clock=clock)
+        with pytest.raises(DataError, match="went forward by"):
+            Service(make_terms(), kept, feed, []).run()
+    assert stopped == [True]
+
+
 def test_a_cap_ends_publication_with_a_message(tmp_path):
     url = f"sqlite:///{tmp_path}/ledger.db"
     terms, witness = make_terms(interval_s=900.0), Witness()

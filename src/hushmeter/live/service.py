@@ -188,8 +188,8 @@ class Feed:
 class Service:
     """One running stream, which commits everything to its state before it is published.
 
-    `account` pays for it, `log` takes one line for the operator, and `on_item` every message after
-    all sinks have got it the first time. `new_key` makes the key of a civil day or month; the keys
+    `account` pays for it, `log` takes one line for the operator, and `on_item` every message that
+    the first sink has got. `new_key` makes the key of a civil day or month; the keys
     come from the system by default, or from the seed of the simulation.
     """
 
@@ -602,15 +602,16 @@ class Service:
         try:
             self.tick(self._clock())
             self.source.start(self.receive, self.lost, self.back)
-            while not self._stopped and self._error is None:
-                if self.source.finished.is_set():
-                    break
-                now = self._clock()
-                self.tick(now)
-                self._wake.wait(self._pause_s(now))
-                self._wake.clear()
-            complete = self.source.finished.is_set() and not self._stopped
-            self.source.stop()
+            try:
+                while not (self._stopped or self._error or self.source.finished.is_set()):
+                    now = self._clock()
+                    self.tick(now)
+                    self._wake.wait(self._pause_s(now))
+                    self._wake.clear()
+                complete = self.source.finished.is_set() and not self._stopped
+            finally:
+                # No reading may close and publish a window after this method has ended.
+                self.source.stop()
             error = self._error or self.source.error
             if error is not None:
                 raise error

@@ -238,25 +238,18 @@ class State(AbstractContextManager["State"]):
 
     def windows(self, first: int, last: int) -> list[WindowRow]:
         """Return the committed windows from one number to another, both included."""
-        rows = self._db.execute(
-            "SELECT * FROM windows WHERE number BETWEEN ? AND ? ORDER BY number", (first, last)
-        )
-        return [WindowRow(*row) for row in rows]
+        query = "SELECT * FROM windows WHERE number BETWEEN ? AND ? ORDER BY number"
+        return [WindowRow(*row) for row in self._db.execute(query, (first, last))]
 
     def windows_of(self, day: str) -> list[WindowRow]:
         """Return the committed windows of a civil day, or of a month such as "2024-03"."""
-        rows = self._db.execute(
-            "SELECT * FROM windows WHERE day BETWEEN ? AND ? ORDER BY number", (day, f"{day}~")
-        )
-        return [WindowRow(*row) for row in rows]
+        query = "SELECT * FROM windows WHERE day BETWEEN ? AND ? ORDER BY number"
+        return [WindowRow(*row) for row in self._db.execute(query, (day, f"{day}~"))]
 
     def sums_of(self, period: str) -> list[SumRow]:
         """Return the committed sums of a civil day, or of a month and its days."""
-        rows = self._db.execute(
-            "SELECT * FROM sums WHERE label BETWEEN ? AND ? ORDER BY name, label",
-            (period, f"{period}~"),
-        )
-        return [SumRow(*row) for row in rows]
+        query = "SELECT * FROM sums WHERE label BETWEEN ? AND ? ORDER BY name, label"
+        return [SumRow(*row) for row in self._db.execute(query, (period, f"{period}~"))]
 
     def key_for(self, period: str, new_key: Callable[[], bytes], *, again: bool) -> int:
         """Return the number of the key that this process uses for a day or a month.

@@ -75,25 +75,25 @@ class Settings:
     # Every request that is not for a file of the page must send it as `Authorization: Bearer
     # TOKEN`, because every user of a computer can reach its loopback address.
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
-    upload_bytes: int = 50 * MEGABYTE  # Largest uploaded file. [bytes]
-    unpacked_bytes: int = 200 * MEGABYTE  # Largest uploaded file after decompression. [bytes]
-    body_bytes: int = MEGABYTE  # Largest JSON body. [bytes]
+    upload_bytes: int = 50 * MEGABYTE  # Largest uploaded file [bytes]
+    unpacked_bytes: int = 200 * MEGABYTE  # Largest uploaded file after decompression [bytes]
+    body_bytes: int = MEGABYTE  # Largest JSON body [bytes]
     readings: int = 2_000_000  # Largest number of readings in a file
     values: int = 20_000_000  # Largest number of values in a file: readings times columns
     view_readings: int = 30_000  # Largest number of readings that one view attacks
     appliances: int = 40  # Largest number of appliances in a home
     # Largest number of traces in memory. The least recently used one is removed first
     sessions: int = 256
-    session_bytes: int = 512 * MEGABYTE  # Memory for all traces together. [bytes]
-    idle_s: float = 3600.0  # A trace that nobody requested for this time is removed. [s]
+    session_bytes: int = 512 * MEGABYTE  # Memory for all traces together [bytes]
+    idle_s: float = 3600.0  # A trace that nobody requested for this time is removed [s]
     # Number of processes that compute
     workers: int = field(default_factory=lambda: max(3, min(4, os.cpu_count() or 3)))
-    # Memory of one of these processes; a process that exceeds it is ended. [bytes]
+    # Memory of one of these processes; a process that exceeds it is ended [bytes]
     worker_bytes: int = 1024 * MEGABYTE
     uploads: int = 8  # Largest number of files that are uploaded at the same time
     waiting: int = 256  # Largest number of requests that compute or wait for a process
     connections: int = 512  # Largest number of connections; more of them get the answer 503
-    request_s: float = 30.0  # Time limit of a request and of receiving its body. [s]
+    request_s: float = 30.0  # Time limit of a request and of receiving its body [s]
     # Time limit of a release [s]. It is longer, because a receipt composes the ε of whole days
     release_s: float = 120.0
 
@@ -155,7 +155,7 @@ class Session(Held):
 
     @property
     def bytes(self) -> int:
-        """Memory of the trace. [bytes]"""
+        """Memory of the trace [bytes]."""
         parts = [self.trace.readings, self.trace.states, self.trace.power, self.trace.steps]
         if self.metered is not None:
             parts += [self.metered.readings, self.metered.steps]
@@ -223,7 +223,7 @@ class Sessions(LeastRecent[Session]):
 
     @property
     def bytes(self) -> int:
-        """Memory of all traces together. [bytes]"""
+        """Memory of all traces together [bytes]."""
         return sum(session.bytes for session, _ in self._held.values())
 
     def add(self, session: Session) -> str:
