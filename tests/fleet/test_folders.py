@@ -19,7 +19,7 @@ from hushmeter.errors import DataError, InputError
 from hushmeter.fleet import folders
 from hushmeter.fleet.folders import is_url, list_files, open_source
 from hushmeter.fleet.job import InputFormat
-from hushmeter.fleet.release import quarantine_file
+from hushmeter.fleet.release import private_list
 from hushmeter.fleet.sum_terms import SumTerms
 
 
@@ -108,7 +108,7 @@ def test_a_file_that_vanishes_is_reported(tmp_path, bucket, monkeypatch):
     monkeypatch.setattr("hushmeter.fleet.release.list_files", lambda _: [*names, "gone.parquet"])
     done = release(url, tmp_path / "out", new_ledger(tmp_path))
     assert not done.complete
-    assert "the file cannot be read" in quarantine_file(tmp_path / "out").read_text()
+    assert "the file cannot be read" in private_list(tmp_path / "out").read_text()
     assert sorted(digests(tmp_path / "out")) == names
 
 

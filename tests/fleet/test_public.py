@@ -14,7 +14,7 @@ from tests.fleet.cases import TERMS, new_ledger, readings, release, release_sums
 
 from hushmeter.errors import DataError
 from hushmeter.fleet.job import InputFormat
-from hushmeter.fleet.release import odd_cells_file, quarantine_file
+from hushmeter.fleet.release import private_list
 from hushmeter.fleet.sum_terms import SumTerms
 
 RUN = slice(30, 34)
@@ -142,10 +142,10 @@ def test_only_the_private_list_names_cells_that_count_as_zero(tmp_path):
     release(
         tmp_path / "in", tmp_path / "out", new_ledger(tmp_path, low=-50), terms, interval_s=3600
     )
-    rows = list(csv.reader(odd_cells_file(tmp_path / "out").read_text().splitlines()))
+    rows = list(csv.reader(private_list(tmp_path / "out", "odd-cells").read_text().splitlines()))
     assert rows[1:] == [[f"{NAME}.csv", "a", "2024-03-02", "30", "4"]]
-    assert odd_cells_file(tmp_path / "out").stat().st_mode & 0o77 == 0
-    assert not quarantine_file(tmp_path / "out").exists()
+    assert private_list(tmp_path / "out", "odd-cells").stat().st_mode & 0o77 == 0
+    assert not private_list(tmp_path / "out").exists()
     out = pq.read_table(tmp_path / f"out/{NAME}.csv.parquet")
     assert out["value"].to_pylist()[RUN] == [0.0] * 4
     assert out.num_rows == 96

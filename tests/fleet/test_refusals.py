@@ -21,7 +21,7 @@ from tests.fleet.cases import (
 )
 
 from hushmeter.errors import DataError, InputError
-from hushmeter.fleet.release import quarantine_file
+from hushmeter.fleet.release import private_list
 from hushmeter.fleet.released_folder import read_manifest
 from hushmeter.ledger import open_ledger
 
@@ -70,7 +70,7 @@ def test_a_bad_block_is_left_out_and_costs_nothing(tmp_path, ledger, fault):
     out = pq.read_table(tmp_path / "out/x.parquet")
     assert out.num_rows == 72
     assert not done.complete
-    report = quarantine_file(tmp_path / "out").read_text()
+    report = private_list(tmp_path / "out").read_text()
     assert report.splitlines()[1].startswith(f"x.parquet,a,2024-03-02,{row},2024-03-02T06:0")
     assert str(int(SECRET)) not in report
     assert read_manifest(tmp_path / "out").facts["quarantine"]["blocks"] == 1

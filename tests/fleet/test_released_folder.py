@@ -12,7 +12,7 @@ from tests.fleet.cases import new_ledger, release, release_sums, small_fleet
 import hushmeter as hm
 from hushmeter.errors import DataError
 from hushmeter.fleet.job import mark_of
-from hushmeter.fleet.release import quarantine_file
+from hushmeter.fleet.release import private_list
 from hushmeter.fleet.released_folder import (
     LATER,
     check_released_folder,
@@ -92,7 +92,7 @@ def test_a_private_folder_that_was_left_behind_is_named(released):
 
 
 def test_the_list_of_what_was_left_out_is_beside_the_folder(tmp_path):
-    assert quarantine_file(tmp_path / "out") == tmp_path / "out.quarantine.csv"
+    assert private_list(tmp_path / "out") == tmp_path / "out.quarantine.csv"
 
 
 @pytest.fixture

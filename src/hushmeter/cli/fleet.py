@@ -475,7 +475,7 @@ def _print_end(facts: dict[str, Any], output: Path) -> None:
 
 def _left_out(facts: dict[str, Any], period: str, output: Path) -> str:
     """Return one sentence about what was left out of a release that is charged by period."""
-    from hushmeter.fleet.release import quarantine_file
+    from hushmeter.fleet.release import private_list
 
     left = facts["quarantine"]
     blocks = count_of(left["blocks"], f"meter-{period}")
@@ -484,7 +484,7 @@ def _left_out(facts: dict[str, Any], period: str, output: Path) -> str:
     often = next(iter(left["reasons"]))
     if facts.get("dry_run", False):
         return f"{parts} would be left out at no cost; most often: {often}."
-    return f"{parts} left out at no cost; most often: {often}; see {quarantine_file(output)}."
+    return f"{parts} left out at no cost; most often: {often}; see {private_list(output)}."
 
 
 def _words(text: str) -> tuple[str, ...]:

@@ -56,6 +56,11 @@ class Problem:
     time: str  # Time of that row, UTC
     sentence: str  # The problem in one sentence
 
+    @property
+    def of_whole_file(self) -> bool:
+        """True if nothing of the file can be used."""
+        return not (self.meter or self.period) and self.row is None
+
 
 @dataclass(frozen=True, slots=True)
 class OddCells:

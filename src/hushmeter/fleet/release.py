@@ -16,7 +16,7 @@ import json
 import secrets
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from hushmeter.checks import whole
 from hushmeter.errors import DataError, InputError
-from hushmeter.files import parse_json, write_bytes
+from hushmeter.files import parse_json, write_text
 from hushmeter.fleet.folders import (
     PRIVATE,
     SEALED,
@@ -215,28 +215,32 @@ def _publish(folder: PrivateFolder, job: FleetJob) -> FleetRelease:
     return FleetRelease(replace(job, key=b""), (), parse_json(content))
 
 
-def quarantine_file(folder: Path) -> Path:
-    """Return the path of the list of what was left out, beside the output folder."""
-    named = _named(folder)
-    return named.with_name(f"{named.name}.quarantine.csv")
-
-
-def _named(folder: Path) -> Path:
-    """Return the folder with a name of its own."""
-    return folder if folder.name not in ("", "..") else folder.resolve()
-
-
-def odd_cells_file(folder: Path) -> Path:
-    """Return the path of the private list of cells that hold no number."""
-    return quarantine_file(folder).with_name(f"{_named(folder).name}.odd-cells.csv")
+def private_list(folder: Path, kind: str = "quarantine") -> Path:
+    """Return the path of the list of what was left out, or of odd cells, beside a folder."""
+    named = folder if folder.name not in ("", "..") else folder.resolve()
+    return named.with_name(f"{named.name}.{kind}.csv")
 
 
 def write_private_lists(folder: Path, reports: Sequence[FileReport]) -> None:
     """Write the lists of what was left out and of odd cells beside a folder, if there are any."""
-    if any(report.problems for report in reports):
-        write_bytes(quarantine_file(folder), b"".join(_quarantine_table(reports)), force=True)
-    if any(report.odd_cells for report in reports):
-        write_bytes(odd_cells_file(folder), b"".join(_odd_cells_table(reports)), force=True)
+    problems = [
+        (report.source, one.meter, one.period, one.row, one.time, one.sentence)
+        for report in reports
+        for one in report.problems
+    ]
+    odd = [
+        (report.source, one.meter, one.period, one.row, one.cells)
+        for report in reports
+        for one in report.odd_cells
+    ]
+    for kind, header, rows in (
+        ("quarantine", ("file", "meter", "period", "row", "time", "reason"), problems),
+        ("odd-cells", ("file", "meter", "period", "first_row", "cells_that_count_as_0_W"), odd),
+    ):
+        if rows:
+            text = io.StringIO()
+            csv.writer(text, lineterminator="\n").writerows([header, *rows])
+            write_text(private_list(folder, kind), text.getvalue(), force=True)
 
 
 def describe_release(
@@ -260,7 +264,7 @@ def count_problems(reports: Sequence[FileReport]) -> dict[str, Any]:
     blocks = 0
     for report in reports:
         reasons.update(_public_reason(p) for p in report.problems)
-        blocks += sum(bool(p.meter or p.period or p.row is not None) for p in report.problems)
+        blocks += sum(not p.of_whole_file for p in report.problems)
     return {
         "files": sum(report.state == "quarantined" for report in reports),
         "blocks": blocks,
@@ -268,33 +272,9 @@ def count_problems(reports: Sequence[FileReport]) -> dict[str, Any]:
     }
 
 
-def _quarantine_table(reports: Iterable[FileReport]) -> Iterator[bytes]:
-    """Yield one line of CSV per problem, the lines of one file together."""
-    yield _csv([("file", "meter", "period", "row", "time", "reason")])
-    for report in reports:
-        yield _csv(
-            (report.source, p.meter, p.period, "" if p.row is None else p.row, p.time, p.sentence)
-            for p in report.problems
-        )
-
-
-def _odd_cells_table(reports: Iterable[FileReport]) -> Iterator[bytes]:
-    """Yield one line of CSV per block with cells that hold no number."""
-    yield _csv([("file", "meter", "period", "first_row", "cells_that_count_as_0_W")])
-    for report in reports:
-        yield _csv((report.source, o.meter, o.period, o.row, o.cells) for o in report.odd_cells)
-
-
-def _csv(rows: Iterable[tuple[object, ...]]) -> bytes:
-    """Encode rows as CSV."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue().encode()
-
-
 def _public_reason(problem: Problem) -> str:
     """Return a reason without amounts of ε, and without the content of a file."""
-    if not (problem.meter or problem.period or problem.row is not None):
+    if problem.of_whole_file:
         # The full sentence may quote what a parser found in the file.
         return "the file cannot be used"
     head, mark, _ = problem.sentence.partition(": ")
