@@ -76,6 +76,9 @@ SORT_ROWS = 1 << 22
 """Most rows of a file that is not sorted by meter and time; it is sorted in memory."""
 
 
+KEPT_CHARGE = "; its charge is kept, continue with --resume when that is fixed"
+"""End of the message about a file that cannot be written."""
+
 SUBMITTED = "submit"
 """Given in place of a master's URL, this word means the cluster that spark-submit names."""
 
@@ -189,6 +192,7 @@ def protect_file(job: FleetJob, source: str) -> FileReport:
     """
     import pyarrow as pa
 
+    failures = (OSError, pa.ArrowException)
     with open_ledger(job.ledger, patience_s=PATIENCE_S) as ledger:
         done = find_done(job, source, ledger)
         if done is not None:
@@ -198,15 +202,12 @@ def protect_file(job: FleetJob, source: str) -> FileReport:
                 blocks = check_blocks(job, source, file)
                 if blocks.rows == 0:
                     return FileReport(source, "empty")
-                try:
-                    return product_of(job).leave(source, file, blocks, ledger)
-                except (OSError, pa.ArrowException) as error:
-                    check_unchanged(source, file)
-                    reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
-                    raise DataError(
-                        f"{source} cannot be written: {reason.rstrip('.')}; its charge is kept, "
-                        "continue with --resume when that is fixed."
-                    ) from None
+                with one_sentence(source, kinds=failures, more=KEPT_CHARGE):
+                    try:
+                        return product_of(job).leave(source, file, blocks, ledger)
+                    except failures:
+                        check_unchanged(source, file)
+                        raise
         except UnusableFileError as error:
             return unusable_file(source, error)
 

@@ -9,8 +9,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypedDict
 
-import numpy as np
-
 from hushmeter.checks import whole
 from hushmeter.errors import DataError, InputError
 from hushmeter.files import atomic, table_format
@@ -232,8 +230,6 @@ class Ledger:
             If the source was paid for with other content, or `all_or_nothing` is not met.
         """
         request = SpendRequest(charge, Price(micro, femto), meters, periods, digest, source)
-        if not meters:
-            return SpendOutcome(np.zeros(0, np.int64))
         return self._store.write(lambda: spending.spend(self._store, request, all_or_nothing))
 
     def rehearse(
@@ -268,11 +264,7 @@ class Ledger:
 
         def work() -> None:
             for source, request in requests.items():
-                outcomes[source] = (
-                    spending.spend(self._store, request, False)
-                    if request.pairs
-                    else SpendOutcome(np.zeros(0, np.int64))
-                )
+                outcomes[source] = spending.spend(self._store, request, False)
             raise _RehearsalOver
 
         # Later sources see the charges of earlier ones; at the end all of them are undone.

@@ -384,6 +384,8 @@ def create_ledger(store: Store, change: DayChange, composition_delta: float) -> 
 
 def spend(store: Store, request: SpendRequest, all_or_nothing: bool) -> SpendOutcome:
     """Charge the rows that fit, or find that the request was charged before."""
+    if not request.pairs:
+        return SpendOutcome(np.zeros(0, np.int64))
     store.lock_caps_shared()
     caps = store.caps(request.names)
     spent = store.lock_balances(request.names, caps.get(ALL_METERS, Cap()))
