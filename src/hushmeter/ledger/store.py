@@ -253,11 +253,10 @@ class Store(ABC):
 
     def contains(self, head: Head) -> bool:
         """Return whether the chain has, or had, this end."""
-        found = self.run(
-            "SELECT 1 FROM ledger_entries WHERE hash = ? AND (seq = ? OR ? = 0)",
-            (head.hash, head.count, head.count),
-        ).fetchone()
-        return found is not None
+        # Only a head without its number is looked for in the whole chain.
+        where, values = (" AND seq = ?", (head.count,)) if head.count else ("", ())
+        sql = f"SELECT 1 FROM ledger_entries WHERE hash = ?{where}"
+        return self.run(sql, (head.hash, *values)).fetchone() is not None
 
     def append(self, entry: Entry) -> None:
         """Add an entry to the chain. Needs a `write` transaction and `lock_head`."""
