@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import hushmeter as hm
-from hushmeter.errors import InputError
+from hushmeter.errors import InputError, UnknownNameError
 from hushmeter.noise.gaussian import analytic_delta, joint_epsilon, joint_odds, joint_sigmas
 from hushmeter.privacy.sensitivity import Change
 from hushmeter.releases.estimate import lengths_of
@@ -461,7 +461,35 @@ def test_a_clock_that_the_model_does_not_know_is_refused():
     autumn = hourly(10, "2021-09-15T19:30Z")
     with pytest.raises(InputError, match="the clock of these times lets a change move the sums"):
         model.release(autumn)
+    with pytest.raises(InputError, match="the clock of these times lets a change move the sums"):
+        model.on(cells_of(hm.metered(autumn, "Asia/Tehran"), 3600.0))  # As a stream does.
     assert request.resolve(hm.metered(autumn, "Asia/Tehran")).release(autumn).promise.epsilon <= 1
+
+
+def test_tables_without_a_share_are_sums_of_the_cells():
+    """A run that may last the whole month moves the cells as far as every other table."""
+    boiler = hm.Home([hm.Appliance("boiler", 100.0, run_s=31 * 86_400.0)])
+    request = hm.Request(epsilon=1, home=boiler, span="run", tables=["views"])
+    trace = hourly(40)
+    promise = request.resolve(hm.metered(trace))
+    assert [entry.name for entry in promise.tables] == ["cells"]
+    done = promise.release(trace, rng=1)
+    assert "typical-day" not in done.view_names
+    profile = done.view("typical-day")
+    assert profile.values.size == 48
+    assert profile.values[0] == pytest.approx(done.estimate[: 31 * 24 : 24].mean())
+    with pytest.raises(UnknownNameError):
+        done.view("year")
+
+
+def test_the_span_when_is_stated_for_homes_that_feed_nothing_in():
+    """A run that takes the power of solar panels is missing from the sum of its day."""
+    trace = hm.Trace(np.zeros(2880), 60.0, "2024-03-01T00:00Z", metering=Metering(resolution_w=1.0))
+    promise = promise_for(trace, span="when", every="1h")
+    done = promise.release(trace, rng=1)
+    for text in (promise.sentences[1], done.receipt.unit["sentence"], str(done)):
+        assert "feed" in text
+        assert "nothing into the grid" in text
 
 
 def test_days_with_missing_readings_are_not_summed_exactly():

@@ -193,6 +193,19 @@ def test_restored_values_and_a_calendar_are_those_of_the_library(client):
     assert "at least one day" in refused.json()["error"]
 
 
+def test_a_calendar_in_which_no_table_gets_a_share(client):
+    """The typical day and the months are then sums of the hours."""
+    loads = np.random.default_rng(0).gamma(1.0, 300.0, 24 * 40)
+    trace = hm.Trace(loads, 3600.0, "2024-03-01T00:00Z")
+    session = upload(client, meter_bytes(trace, "csv"), "meter.csv").json()
+    boiler = {"name": "boiler", "watts": 100.0, "run_s": 31 * 86_400.0}
+    request = {"trace": session["id"], "home": {"appliances": [boiler]}, "hide": ["boiler"]}
+    request |= {"span": "run", "epsilon": 1.0, "tz": "UTC"}
+    answer = client.post("/api/calendar", json=request)
+    assert answer.status_code == 200, answer.json()
+    assert [len(answer.json()[name]) for name in ("profile", "months")] == [24, 2]
+
+
 def test_every_attacker_on_offer_can_follow_the_slider(client, evening):
     offered = client.get("/api/about").json()["attackers"]
     assert [one["name"] for one in offered if one["default"]] == ["strongest"]

@@ -81,6 +81,9 @@ if TYPE_CHECKING:
 UNKNOWN = 1e7
 """Variance of what no sum determines, as a multiple of the largest variance of a sum."""
 
+SMALLEST_SHARE = 0.01
+"""A table whose best share is smaller is not published."""
+
 DEPENDENT, EXACT = 1e-10, 1e-14
 """Relative sizes below which the result of a pseudo-inverse, or of a Cholesky factor, is zero."""
 
@@ -127,14 +130,16 @@ class TableEstimate:
         """Variances of the scaled cells, shape (n,), in the squared unit of the tables."""
         found = np.empty(self.size)
         for part in self._parts:
-            found[part.cells] = part.cell_variances
+            found[part.cells] = part.form.cell_variances
         return np.asarray(self._factors**2 * found)
 
     def sum_variances(self, table: Table) -> FloatArray:
         """Variances of the sums of scaled cells for every label of any table, shape (size,)."""
         found = np.zeros(table.size)
         for part in self._parts:
-            part.add_sum_variances(found, table.labels[part.cells], self._factors[part.cells])
+            names, own = np.unique(table.labels[part.cells], return_inverse=True)
+            variances = part.form.sum_variances(own, self._factors[part.cells])
+            found[names[names >= 0]] += variances[names >= 0]
         return found
 
     @cached_property
@@ -142,7 +147,7 @@ class TableEstimate:
         """Variances of the sums of the first 1, 2, …, n scaled cells, shape (n,)."""
         growth = np.empty(self.size)
         for part in self._parts:
-            variances = part.running_variances(self._factors[part.cells])
+            variances = part.form.running_variances(self._factors[part.cells])
             growth[part.cells] = np.diff(variances, prepend=0.0)
         return np.cumsum(growth)
 
@@ -186,32 +191,36 @@ def _connected(labels: IntArray, nowhere: int) -> IntArray:
 def _split(
     place: IntArray, labels: IntArray, variances: FloatArray, cell_variance: float
 ) -> list[_Part]:
-    """Sort cells into their parts, and number the labels of each part anew."""
+    """Sort cells into their parts, and number the labels of each part anew.
+
+    Parts with the same labels, such as months of 31 days, share one form and so one inverse.
+    """
     order = np.argsort(place, kind="stable")
     bounds = np.flatnonzero(np.diff(place[order])) + 1
-    parts = []
+    parts: list[_Part] = []
+    forms: dict[tuple[bytes, bytes], _Form] = {}
     for cells in np.split(order, bounds):
         own = labels[:, cells]
         known = np.unique(own[own < variances.size])
-        rows = np.searchsorted(known, own)
-        parts.append(_Part(cells, rows, known, variances[known], cell_variance))
+        form = _Form(np.searchsorted(known, own), variances[known], cell_variance)
+        shared = forms.setdefault((form.labels.tobytes(), form.variances.tobytes()), form)
+        parts.append(_Part(cells, known, shared))
     return parts
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
-    """Cells that share labels, and nothing else."""
+class _Form:
+    """The labels and variances of a part; parts of the same form have the same standard errors."""
 
-    cells: IntArray  # Numbers of the cells, ascending
     # Row of K of each cell in each table; the number of rows for a cell without a label
     labels: IntArray
-    sums: IntArray  # Number of the sum of every row among the sums of all tables
     variances: FloatArray  # Variances V of the sums
     cell_variance: float  # Variance v₀ of a cell; infinite if the cells are not published
+    _known: dict[bytes, FloatArray] = field(default_factory=dict, repr=False)
 
     @cached_property
-    def _inverses(self) -> tuple[FloatArray, FloatArray]:
-        """The matrices A and B of this module, with a row and a column of zeros.
+    def inverses(self) -> list[FloatArray]:
+        """The matrix A of this module and, without cells, B, with a row and a column of zeros.
 
         The last row is for cells without a label.
         """
@@ -221,71 +230,83 @@ class _Part:
         pairs = self.labels[:, None] * (rows + 1) + self.labels[None, :]
         shared = np.bincount(pairs.ravel(), minlength=(rows + 1) ** 2).reshape(rows + 1, rows + 1)
         inverse, more = np.zeros(shared.shape), np.zeros(shared.shape)
-        if rows and math.isfinite(self.cell_variance):
-            gram = shared[:-1, :-1] + np.diag(self.variances / self.cell_variance)
-            inverse[:-1, :-1] = cho_solve(cho_factor(gram), np.eye(rows))
-        elif rows:
+        if math.isfinite(self.cell_variance):
+            if rows:
+                gram = shared[:-1, :-1] + np.diag(self.variances / self.cell_variance)
+                inverse[:-1, :-1] = cho_solve(cho_factor(gram), np.eye(rows))
+            return [inverse]
+        if rows:
             weights = 1 / np.sqrt(self.variances)
             values, vectors = np.linalg.eigh(shared[:-1, :-1] * np.outer(weights, weights))
             known = values > DEPENDENT * values[-1]
             scaled = weights[:, None] * vectors[:, known]
             inverse[:-1, :-1] = scaled / values[known] @ scaled.T
             more[:-1, :-1] = scaled / values[known] ** 2 @ scaled.T
-        return inverse, more
+        return [inverse, more]
 
-    def _variance(self, squares: FloatArray, inside: FloatArray, more: FloatArray) -> FloatArray:
-        """Var(q·x̂) from q·q, uᵀAu and uᵀBu."""
-        left = squares - inside
+    def _variance(self, squares: FloatArray, forms: Sequence[FloatArray]) -> FloatArray:
+        """Var(q·x̂) from q·q, uᵀAu and, without cells, uᵀBu."""
+        left = squares - forms[0]
         if math.isfinite(self.cell_variance):
             # Exact sums leave the rounding error of zero.
             return np.asarray(self.cell_variance * np.where(left > EXACT * squares, left, 0.0))
         unknown = UNKNOWN * self.variances.max(initial=1.0)
-        return np.asarray(more + unknown * np.where(left > DEPENDENT * squares, left, 0.0))
-
-    def spread(self, missing: FloatArray) -> FloatArray:
-        """Return Gᵀ·A·(sums − G·cells) for the cells of the part."""
-        weights = self._inverses[0] @ np.append(missing[self.sums], 0.0)
-        return np.asarray(weights[self.labels].sum(axis=0))
+        return np.asarray(forms[1] + unknown * np.where(left > DEPENDENT * squares, left, 0.0))
 
     @cached_property
     def _single(self) -> list[FloatArray]:
         """The forms uᵀAu and uᵀBu of every single cell, which has one label in each table."""
         return [
             np.asarray(matrix[self.labels[:, None], self.labels[None, :]].sum(axis=(0, 1)))
-            for matrix in self._inverses
+            for matrix in self.inverses
         ]
 
-    @property
+    @cached_property
     def cell_variances(self) -> FloatArray:
-        """Variances of the cells of the part."""
-        return self._variance(np.ones(self.cells.size), *self._single)
+        """Variances of the cells."""
+        return self._variance(np.ones(self.labels.shape[1]), self._single)
 
-    def add_sum_variances(self, found: FloatArray, labels: IntArray, factors: FloatArray) -> None:
-        """Add the variances of the sums of scaled cells of every label to `found`."""
-        inside = labels >= 0
-        names, own = np.unique(labels[inside], return_inverse=True)
-        shape = (self.variances.size + 1, names.size)
-        places = self.labels[:, inside] * names.size + own
-        scales = np.broadcast_to(factors[inside], places.shape)
-        sums = np.bincount(places.ravel(), scales.ravel(), math.prod(shape)).reshape(shape)
-        forms = [(sums * (matrix @ sums)).sum(axis=0) for matrix in self._inverses]
-        squares = np.bincount(own, factors[inside] ** 2, names.size).astype(np.float64)
-        found[names] += self._variance(squares, *forms)
+    def sum_variances(self, groups: IntArray, factors: FloatArray) -> FloatArray:
+        """Variances of the sums of scaled cells of every group, which are numbered from 0 on."""
+        key = groups.tobytes() + factors.tobytes()
+        if key not in self._known:
+            count = int(groups.max()) + 1
+            shape = (self.variances.size + 1, count)
+            places = self.labels * count + groups
+            scales = np.broadcast_to(factors, places.shape)
+            sums = np.bincount(places.ravel(), scales.ravel(), math.prod(shape)).reshape(shape)
+            forms = [(sums * (matrix @ sums)).sum(axis=0) for matrix in self.inverses]
+            squares = np.bincount(groups, factors**2, count).astype(np.float64)
+            self._known[key] = self._variance(squares, forms)
+        return self._known[key]
 
     def running_variances(self, factors: FloatArray) -> FloatArray:
-        """Variances of the sums of the first 1, 2, …, n scaled cells of the part."""
-        # With u the sums of the first k cells and a those of the next one,
-        # (u + a)ᵀA(u + a) = uᵀAu + 2·aᵀA(u + a) − aᵀAa: only running sums are needed.
-        forms = []
-        for matrix, single in zip(self._inverses, self._single, strict=True):
-            images = np.cumsum(factors[:, None] * matrix[self.labels].sum(axis=0), axis=0)
-            steps = factors * images[np.arange(factors.size), self.labels].sum(axis=0)
-            forms.append(np.cumsum(2 * steps - factors**2 * single))
-        return self._variance(np.cumsum(factors**2), *forms)
+        """Variances of the sums of the first 1, 2, …, n scaled cells."""
+        key = factors.tobytes()
+        if key not in self._known:
+            # With u the sums of the first k cells and a those of the next one,
+            # (u + a)ᵀA(u + a) = uᵀAu + 2·aᵀA(u + a) − aᵀAa: only running sums are needed.
+            forms = []
+            for matrix, single in zip(self.inverses, self._single, strict=True):
+                images = np.cumsum(factors[:, None] * matrix[self.labels].sum(axis=0), axis=0)
+                steps = factors * images[np.arange(factors.size), self.labels].sum(axis=0)
+                forms.append(np.cumsum(2 * steps - factors**2 * single))
+            self._known[key] = self._variance(np.cumsum(factors**2), forms)
+        return self._known[key]
 
 
-SMALLEST_SHARE = 0.01
-"""A table whose best share is smaller is not published."""
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Cells that share labels, and nothing else."""
+
+    cells: IntArray  # Numbers of the cells, ascending
+    sums: IntArray  # Number of the sum of every row among the sums of all tables
+    form: _Form  # Labels of the cells
+
+    def spread(self, missing: FloatArray) -> FloatArray:
+        """Return Gᵀ·A·(sums − G·cells) for the cells of the part."""
+        weights = self.form.inverses[0] @ np.append(missing[self.sums], 0.0)
+        return np.asarray(weights[self.form.labels].sum(axis=0))
 
 
 def lengths_of(

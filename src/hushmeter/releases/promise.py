@@ -148,15 +148,24 @@ class Promise:
         """Grid of the cells [W]."""
         return self.noise.exact_grid
 
-    @cached_property
+    @property
     def lengths(self) -> FloatArray:
         """Largest change of every table that shares the budget, Euclidean [grid steps]."""
         return self._lengths(self.unit.changes)
 
     def _lengths(self, changes: Sequence[Change]) -> FloatArray:
+        """The same for other changes; the account of a home asks for some of them repeatedly."""
         from hushmeter.releases.estimate import lengths_of
 
-        return lengths_of([entry.table for entry in self.tables], changes, self.grid)
+        key = tuple(changes)
+        if key not in self._known_lengths:
+            tables = [entry.table for entry in self.tables]
+            self._known_lengths[key] = lengths_of(tables, changes, self.grid)
+        return self._known_lengths[key]
+
+    @cached_property
+    def _known_lengths(self) -> dict[tuple[Change, ...], FloatArray]:
+        return {}
 
     @property
     def shares(self) -> tuple[float, ...]:
@@ -215,7 +224,7 @@ class Promise:
                 f"Hidden: {self.unit.sentence}.",
                 f"Nobody who has the released values can be right {odds} about which of two times "
                 f"of the day it was; {coin}. The sums of the days are published {how} and show "
-                "whether it ran.",
+                "whether it ran. This holds for homes that feed nothing into the grid.",
             )
         unknown, blind = self.unknown, ""
         if unknown is not None and unknown.moments > 1 and unknown.odds < self.odds:
@@ -239,14 +248,28 @@ class Promise:
         """Return the estimator of the cells, or of other cells with the same noise."""
         from hushmeter.releases.estimate import TableEstimate
 
-        here = self if cells is None else self.on(cells)
+        here = self if cells is None else self._with_cells(cells)
         scales = None if here.cells.shares is None else 1 / np.round(here.cells.shares, 6)
         first, sums = _split_cells(here.tables)
         variances = [math.inf if first is None else first.variance, *(s.variance for s in sums)]
         return TableEstimate([s.table for s in sums], variances, len(here.cells), scales)
 
     def on(self, cells: Cells) -> Promise:
-        """Return the same promise for other cells."""
+        """Return the same promise for other cells.
+
+        Raise `InputError` if the clock of their times lets a change move the sums further: the
+        noise was found for a common year.
+        """
+        other = self._with_cells(cells)
+        if self.joint and (other.lengths > self.lengths).any():
+            raise InputError(
+                "the clock of these times lets a change move the sums further than the promise "
+                "counts; resolve the request with metered(trace)."
+            )
+        return other
+
+    def _with_cells(self, cells: Cells) -> Promise:
+        """Return the promise for other cells, however far a change moves their sums."""
         made = {table.name: table for table in self.tables_on(cells)}
         tables = tuple(replace(entry, table=made[entry.name]) for entry in self.tables)
         other = replace(self, cells=cells, tables=tables)
@@ -377,13 +400,7 @@ class Promise:
                     "metered(trace)."
                 )
             return self
-        promise = self.on(here)
-        if self.joint and (promise.lengths > self.lengths).any():
-            raise InputError(
-                "the clock of these times lets a change move the sums further than the promise "
-                "counts; resolve the request with metered(trace)."
-            )
-        return promise
+        return self.on(here)
 
     def _noisy_sums(
         self, trace: Trace, secret: bytes, rng: Rng, key: bytes | None

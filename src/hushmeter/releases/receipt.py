@@ -308,7 +308,8 @@ def unit_sentence(unit: Mapping[str, Any]) -> str:
         "reading": f"in one metered reading of {duration_in_words(unit['interval_s'])}",
         "run": f"over one run of up to {duration_in_words(seconds)}",
         "day": f"over one day, {use_in_words(use_s, unit['protect'])}",
-        "when": f"when within one day of {unit['zone']}, but not whether",
+        "when": f"when within one day of {unit['zone']}, but not whether, in a home that feeds "
+        "nothing into the grid",
     }[unit["span"]]
     return f"{subject} of {size}, {where}".replace(", of", " of")
 
@@ -331,7 +332,8 @@ def receipt_lines(receipt: Receipt, sentence: str | None = None) -> list[str]:
         lines.insert(
             0,
             "Not hidden: whether an appliance ran. The sum of every complete day is published "
-            f"{how}; only the time within the day is protected.",
+            f"{how}; only the time within the day is protected, and only in a home that feeds "
+            "nothing into the grid.",
         )
     return lines
 

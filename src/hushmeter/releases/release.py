@@ -134,7 +134,8 @@ class Release:
         Parameters
         ----------
         name : str
-            One of `view_names`.
+            One of `view_names`, or a table of the promise that got no share of the budget: it
+            follows from the cells.
 
         Raises
         ------
@@ -142,7 +143,8 @@ class Release:
             If the release does not show it.
         """
         name = HOURS if name == CELLS else name
-        if name not in self.view_names:
+        words, _ = split_words(self.promise.words)
+        if name not in self.view_names and not (CELLS in words and name in words):
             raise UnknownNameError("view", name, list(self.view_names))
         if name == REGISTER:
             return self._register()
