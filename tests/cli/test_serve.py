@@ -130,6 +130,10 @@ def test_settings_follow_the_address():
     assert far[0].token != far[1].token
     assert not any(one.is_local for one in far)
     assert not choose_settings("127.0.0.1", 50, "meter.example.org").is_local
+    assert choose_settings("::", 50, "meter.example.org:8443").hosts == ("meter.example.org",)
+    for wrong in ("", "https://meter.example.org", "meter.example.org/page", ":8443"):
+        with pytest.raises(InputError, match="--behind-proxy is a name such as"):
+            choose_settings("::", 50, wrong)
     assert [is_loopback(h) for h in ("localhost", "::1", "127.9.9.9", "0.0.0.0", "pc.lan")] == [
         True,
         True,

@@ -39,7 +39,7 @@ def client():
 
 @pytest.fixture(scope="module")
 def guarded():
-    with serving(Settings(hosts=(), token=TOKEN)) as running:
+    with serving(Settings(token=TOKEN)) as running:
         yield running
 
 

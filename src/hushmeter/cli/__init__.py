@@ -81,12 +81,14 @@ NAMES = (*chain(*PANELS.values()), *HIDDEN)
 
 PLACES = {
     "attackers": ("attack", "list_attackers"),
+    "audit": ("release", "audit"),
     "catalogue": ("learn", "catalogue"),
     "fleet-stats": ("fleet", "fleet_stats"),
     "fleet-sums": ("fleet", "fleet_sums"),
     "inspect": ("learn", "inspect"),
     "ledger": ("ledger", "app"),
     "replay": ("live", "replay"),
+    "report": ("sweep", "report"),
     "restore": ("release", "restore"),
     "synth-fleet": ("fleet", "synth_fleet"),
     "verify": ("release", "verify"),

@@ -17,6 +17,7 @@ from hushmeter.cli.options import (
     as_rare,
     check_seed,
     clamp_in_ledger,
+    parse_length,
     rare_option,
     takes_reader_options,
     takes_request,
@@ -165,9 +166,9 @@ def live(
     terms = Terms(
         name,
         _for_a_run(request, ledger).resolve(metered),
-        grace_s=_seconds("grace", grace),
+        grace_s=parse_length("grace", grace),
         hold=hold,
-        heartbeat_s=_seconds("heartbeat", heartbeat),
+        heartbeat_s=parse_length("heartbeat", heartbeat),
         seed=seed,
         simulation=simulation,
     )
@@ -202,13 +203,6 @@ def _for_a_run(request: Request, ledger: str | None) -> Request:
         raise InputError("--hourly-cost is about several tables: it needs --views or --table.")
     span = request.span or ("run" if request.hide is None else None)
     return request.with_changes(span=span, clamp=clamp_in_ledger(ledger, request.clamp))
-
-
-def _seconds(name: str, text: str) -> float:
-    """Parse a length of time, which may be zero [s]."""
-    from hushmeter.checks import seconds
-
-    return 0.0 if text in ("0", "0s") else seconds(name, text)
 
 
 def _sends_changes(

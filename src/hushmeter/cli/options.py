@@ -217,16 +217,18 @@ def repeat_given(context: typer.Context, *names: str) -> str:
     return text
 
 
+HOME_OPTIONS: dict[str, Any] = {
+    "home": Annotated[str | None, HOME],
+    "have": Annotated[list[str] | None, HAVE],
+}
+
+
 def takes_home(*, required: bool = True) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Decorate a command with --home and --have.
 
     The command receives the home in one argument, `home`, of type `Home`, or None if neither
     option is given and no home is required.
     """
-    kinds = {
-        "home": Annotated[str | None, HOME],
-        "have": Annotated[list[str] | None, HAVE],
-    }
 
     def build(values: dict[str, Any]) -> object:
         known = choose_home(**values)
@@ -234,7 +236,7 @@ def takes_home(*, required: bool = True) -> Callable[[Callable[..., None]], Call
             raise InputError(NO_HOME)
         return known
 
-    return _replace_parameter("home", kinds, build)
+    return _replace_parameter("home", HOME_OPTIONS, build)
 
 
 REQUEST_OPTIONS: dict[str, Any] = {
@@ -292,9 +294,8 @@ def takes_request(
     there is no request.
     """
     chosen = names or tuple(REQUEST_OPTIONS)
-    of_home = {"home": Annotated[str | None, HOME], "have": Annotated[list[str] | None, HAVE]}
     kinds = {
-        **(of_home if homes else {}),
+        **(HOME_OPTIONS if homes else {}),
         **{name: REQUEST_OPTIONS[name] for name in REQUEST_OPTIONS if name in chosen},
     }
     for name in rare:

@@ -1,4 +1,4 @@
-"""`hushmeter release`, `verify` and `restore`: make a release, check it, and use it."""
+"""`hushmeter release`, `verify`, `restore` and `audit`: make a release, check it and use it."""
 
 from __future__ import annotations
 
@@ -19,16 +19,26 @@ from hushmeter.cli.options import (
     takes_reader_options,
     takes_request,
 )
-from hushmeter.cli.output import print_files, print_json, print_sentences
+from hushmeter.cli.output import (
+    print_files,
+    print_json,
+    print_sentences,
+    print_table,
+    show_activity,
+)
 from hushmeter.errors import DataError, InputError
 from hushmeter.formatting import count_of
 
 if TYPE_CHECKING:
     from hushmeter.home import Home
+    from hushmeter.noise.audit import AuditResult, Finding
     from hushmeter.read import ReadOptions, Recording
     from hushmeter.releases.files import EarlierRelease
     from hushmeter.releases.release import Release
     from hushmeter.releases.request import Request
+
+AUDITED_W = 10.0
+"""The change that an audit protects if --sensitivity is not given [W]."""
 
 
 @takes_reader_options()
@@ -280,3 +290,65 @@ def restore(
         NOTE,
     )
     print_files(files)
+
+
+@takes_request("epsilon", "mechanism", "sensitivity", "delta", homes=False, epsilon="1")
+def audit(
+    *,
+    request: Request,
+    samples: Annotated[
+        int, typer.Option(help="Number of releases of each of two inputs.")
+    ] = 8_000_000,
+    confidence: Annotated[float, typer.Option(help="Confidence of each bound.")] = 0.999,
+    seed: Annotated[int | None, typer.Option(help="Repeat an audit exactly.")] = None,
+    json: Annotated[bool, JSON] = False,
+) -> None:
+    """Release two inputs many times and compute a lower bound of the real ε.
+
+    A bound above the claimed ε refutes the claim. Two broken mechanisms, noise of half the width
+    and Laplace noise in floating point, must be caught; otherwise the audit has no power. The exit
+    code is 1 if the claim is refuted or a broken mechanism is not caught. The protected change is
+    one of 10 W unless --sensitivity states another.
+
+    Example: hushmeter audit --mechanism staircase -e 0.5 --samples 400000
+    """
+    from hushmeter.noise.audit import audit as run_audit
+    from hushmeter.privacy.meters import Metered
+
+    check_seed(seed)
+    noise = request.with_changes(watts=request.watts or AUDITED_W).resolve(Metered(1.0)).noise
+    with show_activity(f"releasing two inputs {samples} times", quiet=json):
+        result = run_audit(noise, samples, seed, confidence)
+    if json:
+        print_json(result.describe())
+    else:
+        _report_noise(result)
+    if not result.passed:
+        raise typer.Exit(1)
+
+
+def _report_noise(result: AuditResult) -> None:
+    """Print the bounds of the mechanism and of both broken ones."""
+    claim = f"ε = {result.epsilon:g}" + (f", δ = {result.delta:g}" if result.delta else "")
+    print_table(
+        f"Audit of {result.mechanism}, {claim}, at {result.confidence:.1%} confidence",
+        ("noise", "ε is at least", "because of the event", "result"),
+        [
+            _row("as released", result.finding, result.epsilon, broken=False),
+            _row("half the width", result.halved_scale, result.epsilon, broken=True),
+            _row("floating point", result.float_laplace, result.epsilon, broken=True),
+        ],
+    )
+    print_sentences("The claim was not refuted." if result.passed else "The audit failed.")
+
+
+def _row(name: str, finding: Finding, epsilon: float, *, broken: bool) -> tuple[str, ...]:
+    """One row of the table of bounds."""
+    refuted = finding.epsilon_lower > epsilon
+    words = {
+        (False, False): "within the claim",
+        (False, True): "CLAIM REFUTED",
+        (True, True): "broken, and caught",
+        (True, False): "BROKEN, NOT CAUGHT",
+    }
+    return name, f"{finding.epsilon_lower:.4f}", finding.event, words[broken, refuted]

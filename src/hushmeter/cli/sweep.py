@@ -1,4 +1,4 @@
-"""`hushmeter sweep`: run a study of attackers, ε, mechanisms and homes."""
+"""`hushmeter sweep` and `hushmeter report`: run a study, and one page of all results."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hushmeter.cli.options import JOBS, JSON
+from hushmeter.cli.options import FORCE, JOBS, JSON
 from hushmeter.cli.output import (
     cell_progress,
     print_files,
@@ -47,10 +47,10 @@ def sweep(
     with cell_progress("attacking", quiet=json) as report:
         table = run_study(study, output, jobs=jobs, resume=resume, report=report)
     write_text(output / "study.toml", move_study(study, output), force=True)
-    _report(table, output, json)
+    _print_results(table, output, json)
 
 
-def _report(table: pd.DataFrame, output: Path, json: bool) -> None:
+def _print_results(table: pd.DataFrame, output: Path, json: bool) -> None:
     files = [output / name for name in ("results.parquet", "manifest.json", "study.toml")]
     failed = [] if "error" not in table else sorted(set(table["error"].dropna()))
     if json:
@@ -96,3 +96,45 @@ def _some(values: list[float], most: int) -> list[float]:
     if len(values) <= most:
         return values
     return [values[round(i * (len(values) - 1) / (most - 1))] for i in range(most)]
+
+
+def report(
+    results: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RESULTS", help="Folders with results, and the TOML files of studies."
+        ),
+    ],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The HTML file to write.")],
+    force: Annotated[bool, FORCE] = False,
+    json: Annotated[bool, JSON] = False,
+) -> None:
+    """Describe the results of sweeps, figures, releases, batteries and prices on one page.
+
+    The page is one HTML file that needs no network. It has parts for the household, for the
+    analyst and for the reader of the paper. The end of the page names what is missing.
+
+    Example: hushmeter report results figures study.toml -o report.html
+    """
+    from hushmeter.errors import InputError
+    from hushmeter.files import refuse_overwrite
+    from hushmeter.report.collect import collect_results
+    from hushmeter.report.page import missing_results, write_report
+
+    if output.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"{output} must end in .html.")
+    refuse_overwrite(output, force)
+    found = collect_results(results)
+    sections = write_report(found, output, force=force)
+    missing = missing_results(found)
+    if json:
+        counts = {name: len(entries) for name, entries in vars(found).items()}
+        titles = [section.title for section in sections]
+        answer = {"sections": titles, "found": counts, "missing": missing, "files": [output]}
+        print_json(answer)
+        return
+    for section in sections:
+        typer.echo(f"  {section.title}")
+    for what, command in missing:
+        print_sentences(f"The results do not include {what} ({command}).")
+    typer.echo(f"The page: {output.resolve()}")

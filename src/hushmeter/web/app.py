@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from hushmeter import __version__
 from hushmeter.errors import (
@@ -126,8 +127,16 @@ def choose_settings(host: str, max_upload: int, proxy: str | None = None) -> Set
             f"other computers can reach {host}, and the connection to them is not encrypted: leave "
             "out --host, or put a proxy with TLS in front and give its name with --behind-proxy."
         )
+    names: tuple[str, ...] = (host, *LOOPBACK)
+    if proxy is not None:
+        name = urlsplit(f"//{proxy}").hostname
+        if name is None or "/" in proxy:
+            raise InputError(
+                "--behind-proxy is a name such as meter.example.org, with a port if it is not 443, "
+                f"got {proxy!r}."
+            )
+        names = (name,)
     upload = max_upload * MEGABYTE
-    names = (host, *LOOPBACK) if proxy is None else (proxy,)
     return Settings(
         hosts=tuple(dict.fromkeys(name.lower() for name in names)),
         upload_bytes=upload,

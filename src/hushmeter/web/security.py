@@ -25,7 +25,7 @@ import json
 import logging
 import secrets
 import time
-from collections.abc import Iterable
+from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -149,18 +149,17 @@ class Guard:
         return limit
 
 
-def check_host(host: str, allowed: Iterable[str]) -> None:
+def check_host(host: str, names: Collection[str]) -> None:
     """Refuse a request whose host name is not one of the server's, as in DNS rebinding."""
-    names = tuple(allowed)
-    if not names:
-        return
     try:
         name = urlsplit(f"//{host}").hostname
     except ValueError:
         name = None
     if name not in names:
         raise Refusal(
-            403, f"the host name of the request is wrong: use http://{names[0]} and the port."
+            403,
+            "the host name of the request is wrong: open the address that the server printed at "
+            "its start.",
         )
 
 

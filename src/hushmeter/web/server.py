@@ -70,8 +70,7 @@ class UnknownTraceError(HushmeterError):
 class Settings:
     """The limits of a server. Each of them bounds its memory or its time."""
 
-    # Names by which the server may be addressed. An empty tuple allows any name
-    hosts: tuple[str, ...] = LOOPBACK
+    hosts: tuple[str, ...] = LOOPBACK  # Names by which the server may be addressed
     # Every request that is not for a file of the page must send it as `Authorization: Bearer
     # TOKEN`, because every user of a computer can reach its loopback address.
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
@@ -100,7 +99,7 @@ class Settings:
     @property
     def is_local(self) -> bool:
         """True if only this computer can reach the server."""
-        return bool(self.hosts) and all(map(is_loopback, self.hosts))
+        return all(map(is_loopback, self.hosts))
 
 
 def is_loopback(host: str) -> bool:
