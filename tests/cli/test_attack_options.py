@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 
 import hushmeter as hm
 from hushmeter.files import write_table
+from tests.cli.test_commands import run, run_process
 
 
 @pytest.fixture(scope="module")
@@ -30,23 +32,9 @@ def case(tmp_path_factory):
     return folder
 
 
-def attack(case, output, *more, attacker="co", file="test.parquet", expect=0, folder=None):
-    command = [
-        sys.executable,
-        "-m",
-        "hushmeter",
-        "attack",
-        case / file,
-        "--home",
-        case / "home.toml",
-    ]
-    command += ["--attacker", attacker, "-o", output, *more]
-    done = subprocess.run(
-        [str(c) for c in command], capture_output=True, text=True, check=False, cwd=folder
-    )
-    assert done.returncode == expect, done.stderr
-    assert "Traceback" not in done.stderr
-    return done
+def attack(case, output, *more, attacker="co", file="test.parquet", expect=0, call=run):
+    words = ["attack", case / file, "--home", case / "home.toml", "--attacker", attacker]
+    return call(*words, "-o", output, *more, expect=expect)
 
 
 TRAINED = {
@@ -85,8 +73,8 @@ def test_the_command_equals_the_library(case, tmp_path):
 
 
 def test_a_known_mechanism_is_a_parameter(case, tmp_path):
-    law = '{"laplace": {"epsilon": 1, "sensitivity": 10}}'
-    attack(case, tmp_path / "s.csv", "-p", f"mechanism={law}", attacker="multi-shot")
+    noise = '{"laplace": {"epsilon": 1, "sensitivity": 10}}'
+    attack(case, tmp_path / "s.csv", "-p", f"mechanism={noise}", attacker="multi-shot")
 
 
 @pytest.mark.parametrize(
@@ -129,9 +117,12 @@ def test_an_attacker_of_ones_own_is_named_by_module_and_class(case, tmp_path):
         "    name = 'mine'\n"
     )
     output = tmp_path / "states.csv"
-    done = attack(case, output, "--json", attacker="mine:Mine", folder=tmp_path)
-    assert json.loads(done.stdout)["attacker"] == "mine"
-    done = attack(case, output, "--force", attacker="mine:Yours", folder=tmp_path, expect=2)
+    # A process of its own, because an imported module stays.
+    with contextlib.chdir(tmp_path):
+        done = attack(case, output, "--json", attacker="mine:Mine", call=run_process)
+        assert json.loads(done.stdout)["attacker"] == "mine"
+        words = {"attacker": "mine:Yours", "expect": 2, "call": run_process}
+        done = attack(case, output, "--force", **words)
     assert "the module mine has no class 'Yours'" in done.stderr
 
 
@@ -167,11 +158,8 @@ def test_the_strongest_attacker_is_named(case, tmp_path):
 
 
 def run_in(folder, *words, expect=0):
-    command = [sys.executable, "-m", "hushmeter", *(str(word) for word in words)]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == expect, done.stderr
-    assert "Traceback" not in done.stderr
-    return done
+    with contextlib.chdir(folder):
+        return run(*words, expect=expect)
 
 
 @pytest.mark.slow
