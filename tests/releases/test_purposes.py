@@ -155,7 +155,7 @@ def test_readings_longer_than_an_hour_share_their_error_among_their_hours():
     assert cost.monthly_kwh == pytest.approx(noise.std * np.sqrt(2 * 360 / np.pi) * 2 / 1000)
 
 
-def test_a_reading_of_a_week_tells_a_day_a_seventh_of_its_error():
+def test_a_reading_of_a_week_gives_a_day_a_seventh_of_its_error():
     cost = expect_cost(MECHANISMS[0], 7 * 86_400.0)
     assert cost.daily_kwh == pytest.approx(MECHANISMS[0].mean_abs * 24 / 1000)
 
