@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hushmeter.attack.conv import net as network
 
+from hushmeter.attack.nets import network
 from hushmeter.attack.nets.inputs import Cells, Encoder, Noise
 from hushmeter.attack.nets.network import build_net, evaluate
 
