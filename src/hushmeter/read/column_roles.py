@@ -314,8 +314,8 @@ def _choose(
         _refuse_balance(values, numbers, path)
     if values is None:
         values, circuits = _mains_and_circuits(group, wanted)
-        if values is None and homes:
-            plain = tuple(c for c in wanted if c.meaning.part != "total")
+        plain = tuple(c for c in wanted if c.meaning.part != "total")
+        if values is None and homes and plain:
             return Plan(time, (), plain, notes=notes)
         if values is None:
             named = ", ".join(repr(c.name) for c in group[:12])

@@ -528,12 +528,12 @@ def find_stamp(
         return options.stamp
     if clock.stamp == "end" or layout is not None or clock.ends is not None:
         return clock.stamp
-    moments = ascending(clock.written[np.concatenate(parts)])
-    if moments.size < 24:
+    rows = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    moments = ascending(clock.written if rows.size == clock.written.size else clock.written[rows])
+    if moments.size < 24 or int(moments[-1]) % DAY_NS:
         return "start"
-    step = int(np.median(np.diff(moments)))
-    first, last = int(moments[0] % DAY_NS), int(moments[-1] % DAY_NS)
-    if 0 < step < DAY_NS and first == step and last == 0 and DAY_NS % step == 0:
+    first, step = int(moments[0]) % DAY_NS, int(np.median(np.diff(moments)))
+    if 0 < step < DAY_NS and first == step and DAY_NS % step == 0:
         notes.append("The file covers whole days if its times name ends, so they were read so.")
         return "end"
     return "start"

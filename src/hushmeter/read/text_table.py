@@ -194,7 +194,7 @@ def _typed_table(
     while last > len(cells) - LONGEST_FOOTER and not _all_times(cells[last - 1], frame.time_cells):
         last -= 1
     body, width = cells[frame.first : last], len(frame.names)
-    if frame.header is None or not frame.time_cells or len({len(row) for row in body}) != 1:
+    if frame.header is None or not frame.time_cells or len(set(map(len, body))) != 1:
         return None
     columns = list(zip(*body, strict=True))
     if any(_is_filled(column) for column in columns[width:]):
@@ -527,7 +527,8 @@ def arrow_table(columns: Sequence[Sequence[object]], names: Sequence[str]) -> An
         types = _types(cells)
         filled = types - {type(None)} - ({str} if str in types and not _has_text(cells) else set())
         if filled and filled <= {int, float}:
-            numbers = [None if cell == "" else cell for cell in cells]
+            blank = types - {int, float, type(None)}
+            numbers = [None if cell == "" else cell for cell in cells] if blank else cells
             arrays.append(pa.array(numbers, pa.float64()))
         elif types == {datetime}:
             arrays.append(pa.array(cells, pa.timestamp("us")))
