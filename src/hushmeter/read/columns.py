@@ -27,7 +27,7 @@ from hushmeter.read.headers import (
     read_meaning,
 )
 from hushmeter.read.recording import DECIMALS, Chooser, ReadOptions, unit_factor
-from hushmeter.read.source import read_head, read_parquet
+from hushmeter.read.source import read_head, read_parquet, refuse_faults
 from hushmeter.read.text_table import RawTable, load_text, unique_names
 from hushmeter.read.times import as_numpy, one_array, read_clock, read_stamps, split_range
 from hushmeter.trace import SECONDS_PER_DAY
@@ -281,16 +281,14 @@ def load_table(
     import pyarrow as pa
 
     mark = None if options is None or options.decimal is None else DECIMALS[options.decimal]
-    try:
+    fault = f"{path} is neither a CSV nor a Parquet table"
+    with refuse_faults(fault, pa.ArrowException, OSError, UnicodeError, OverflowError, LookupError):
         if read_head(path, 4) == PARQUET_MAGIC:
             data = read_parquet(path)
             raw = RawTable(data.rename_columns(list(unique_names(data.column_names))),
                            kind="Parquet table")  # fmt: skip
         else:
             raw = load_text(path, texts, mark)
-    except (pa.ArrowException, OSError, UnicodeError, OverflowError, LookupError) as error:
-        reason = str(error).split("\n")[0].rstrip(".")[:200]
-        raise DataError(f"{path} is neither a CSV nor a Parquet table: {reason}.") from None
     return whole_table(raw, options, path)
 
 

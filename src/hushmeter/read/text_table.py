@@ -11,7 +11,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date, datetime, time
 from itertools import pairwise
 from pathlib import Path
@@ -81,7 +81,6 @@ class Frame:
     header: int | None  # Index of the row of names
     preamble: tuple[str, ...]
     time_cells: tuple[int, ...]  # Columns that hold times in most rows
-    rows_above: list[list[str]] = field(default_factory=list)
 
 
 def load_text(path: Path, texts: Collection[str] = (), decimal: str | None = None) -> RawTable:
@@ -328,7 +327,7 @@ def find_frame(rows: Sequence[Sequence[str]], path: Path) -> Frame:
     places = [tuple(i for i, kind in enumerate(row) if kind == "time") for row in kinds]
     counted: Counter[tuple[int, ...]] = Counter(
         place for place, row in zip(places, kinds, strict=True)
-        if len(row) > 1 and "number" in row and not _counts_on(rows, row, place)
+        if len(row) > 1 and "number" in row and not _counts_on(row, place)
     )  # fmt: skip
     if not counted:
         counted = Counter(place for place in places if place)
@@ -388,9 +387,8 @@ def _note_footers(count: int) -> str:
     )
 
 
-def _counts_on(rows: Sequence[Sequence[str]], kinds: Sequence[str], place: tuple[int, ...]) -> bool:
+def _counts_on(kinds: Sequence[str], place: tuple[int, ...]) -> bool:
     """True for a header of clock times, such as Date, 0:30, 1:00, …"""
-    del rows
     return len(place) >= 23 and "word" in kinds
 
 
