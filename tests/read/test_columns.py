@@ -291,3 +291,12 @@ def test_units_in_headers(header, unit):
 )  # fmt: skip
 def test_other_sources_than_electricity(text, source):
     assert find_source(text) == source
+
+
+def test_totals_without_circuits_are_no_home(tmp_path):
+    path = tmp_path / "file.csv"
+    rows = [f"2024-01-01T{hour:02d}:00Z,{hour},20" for hour in range(24)]
+    path.write_text("\n".join(["Start,Hourly Total (kWh),Daily Total (kWh)", *rows]))
+    for need_circuits in (False, True):
+        with pytest.raises(DataError, match="clearly that of the meter: it may be 'Hourly Total"):
+            read_home_recording(path, need_circuits=need_circuits)

@@ -188,7 +188,7 @@ def test_states_of_the_recorder(recorder):
 def test_sensors_are_listed(recorder):
     with pytest.raises(DataError, match=r"holds 4 sensors.*sensor\.grid_import \(kWh\), sensor"):
         read_meter(recorder)
-    with pytest.raises(DataError, match=r"no sensor 'x'; it has sensor\.grid_import"):
+    with pytest.raises(DataError, match=r"no sensor 'x' \(found: sensor\.grid_import"):
         read_meter(recorder, meter="x")
     with pytest.raises(DataError, match=r"only statistics of sensor\.plug_power"):
         read_meter(recorder, meter="sensor.plug_power", reading_length="10s")

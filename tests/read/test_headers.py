@@ -46,7 +46,8 @@ def test_a_beginning_matches_words_and_a_whole_word_only_itself():
 
 def test_the_rules_name_every_list_and_no_other():
     used: set[str] = set()
-    for path in Path(hushmeter.__file__).parent.rglob("*.py"):
+    library, neighbours = Path(hushmeter.__file__).parent, Path(__file__).parents[1] / "neighbours"
+    for path in (*library.rglob("*.py"), *neighbours.rglob("*.py")):
         text = path.read_text(encoding="utf-8")
         for node in ast.walk(ast.parse(text)) if "has_word" in text else ():
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "has_word":

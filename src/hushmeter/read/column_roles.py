@@ -34,6 +34,7 @@ from hushmeter.read.headers import (
     split_words,
 )
 from hushmeter.read.recording import Circuits, ReadOptions
+from hushmeter.read.source import refuse_faults
 from hushmeter.read.text_table import RawTable
 from hushmeter.read.times import find_zone, read_clock, read_stamps, split_range
 
@@ -98,7 +99,7 @@ def _rank(column: Column, columns: Sequence[Column]) -> tuple[int, bool] | None:
         whole = read_clock(_range_start(column)) is None
         rank = 1 if whole else None
     elif column.kind == "date":
-        partner = _clock_of(column, columns, "start") or _clock_of(column, columns, "end")
+        partner = _clock_of(columns, "start") or _clock_of(columns, "end")
         rank = (2 if partner else 5) + (role == "end") + 2 * (role == "other")
     elif is_unix(column) or (column is columns[0] and is_nameless_time(column)):
         rank = {"start": 0, "plain": 1, "end": 4, "other": 7}[role]
@@ -116,15 +117,15 @@ def _with_partners(chosen: Column, columns: Sequence[Column]) -> TimePlan:
     zone = find_zone(f"{chosen.name} {chosen.context}") or _zone_column(columns)
     if chosen.kind == "date":
         side = "end" if chosen.role == "end" else "start"
-        clock = _clock_of(chosen, columns, side)
+        clock = _clock_of(columns, side)
         if clock is None and side == "start":
-            clock = _clock_of(chosen, columns, "end")
+            clock = _clock_of(columns, "end")
             if clock is not None:
                 return TimePlan(chosen, clock, stamp="end", zone=zone)
         if side == "end":
             return TimePlan(chosen, clock, stamp="end", zone=zone)
         end_date = next((c for c in columns if c.kind == "date" and c.role == "end"), None)
-        end_clock = None if clock is None else _clock_of(end_date or chosen, columns, "end")
+        end_clock = None if clock is None else _clock_of(columns, "end")
         if end_clock is clock or (clock is not None and end_clock is None):
             end_date = end_clock = None
         if end_clock is not None and end_date is None:
@@ -138,9 +139,8 @@ def _with_partners(chosen: Column, columns: Sequence[Column]) -> TimePlan:
     return TimePlan(chosen, None, end, None, "start", zone)
 
 
-def _clock_of(date: Column, columns: Sequence[Column], side: str) -> Column | None:
-    """The time of day that belongs to a date: of the start, or of the end."""
-    del date
+def _clock_of(columns: Sequence[Column], side: str) -> Column | None:
+    """The time of day that belongs to the dates: of the start, or of the end."""
     clocks = [c for c in columns if c.kind == "clock" or _is_clock_range(c) or is_number_of_day(c)]
     if side == "end":
         return next((c for c in clocks if c.role == "end"), None)
@@ -314,8 +314,8 @@ def _choose(
         _refuse_balance(values, numbers, path)
     if values is None:
         values, circuits = _mains_and_circuits(group, wanted)
-        if values is None and homes:
-            plain = tuple(c for c in wanted if c.meaning.part != "total")
+        plain = tuple(c for c in wanted if c.meaning.part != "total")
+        if values is None and homes and plain:
             return Plan(time, (), plain, notes=notes)
         if values is None:
             named = ", ".join(repr(c.name) for c in group[:12])
@@ -559,12 +559,10 @@ def _by_layout(
     import pyarrow as pa
 
     try:
-        data = layout.prepared(raw.data, notes)
+        with refuse_faults(f"no proper {layout.format}", pa.ArrowException):
+            data = layout.prepared(raw.data, notes)
     except DataError as error:
         raise DataError(f"{path} is {error}") from None
-    except pa.ArrowException as error:
-        reason = str(error).split("\n")[0].rstrip(".")
-        raise DataError(f"{path} is no proper {layout.format}: {reason}.") from None
     raw = replace(raw, data=data, context=())
     columns = classify(raw, path)
     named = {c.name.lower(): c for c in reversed(columns)}

@@ -27,7 +27,7 @@ from hushmeter.read.headers import (
     read_meaning,
 )
 from hushmeter.read.recording import DECIMALS, Chooser, ReadOptions, unit_factor
-from hushmeter.read.source import read_head, read_parquet
+from hushmeter.read.source import read_head, read_parquet, refuse_faults
 from hushmeter.read.text_table import RawTable, load_text, unique_names
 from hushmeter.read.times import as_numpy, one_array, read_clock, read_stamps, split_range
 from hushmeter.trace import SECONDS_PER_DAY
@@ -281,16 +281,14 @@ def load_table(
     import pyarrow as pa
 
     mark = None if options is None or options.decimal is None else DECIMALS[options.decimal]
-    try:
+    fault = f"{path} is neither a CSV nor a Parquet table"
+    with refuse_faults(fault, pa.ArrowException, OSError, UnicodeError, OverflowError, LookupError):
         if read_head(path, 4) == PARQUET_MAGIC:
             data = read_parquet(path)
             raw = RawTable(data.rename_columns(list(unique_names(data.column_names))),
                            kind="Parquet table")  # fmt: skip
         else:
             raw = load_text(path, texts, mark)
-    except (pa.ArrowException, OSError, UnicodeError, OverflowError, LookupError) as error:
-        reason = str(error).split("\n")[0].rstrip(".")[:200]
-        raise DataError(f"{path} is neither a CSV nor a Parquet table: {reason}.") from None
     return whole_table(raw, options, path)
 
 
@@ -528,12 +526,12 @@ def find_stamp(
         return options.stamp
     if clock.stamp == "end" or layout is not None or clock.ends is not None:
         return clock.stamp
-    moments = ascending(clock.written[np.concatenate(parts)])
-    if moments.size < 24:
+    rows = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    moments = ascending(clock.written if rows.size == clock.written.size else clock.written[rows])
+    if moments.size < 24 or int(moments[-1]) % DAY_NS:
         return "start"
-    step = int(np.median(np.diff(moments)))
-    first, last = int(moments[0] % DAY_NS), int(moments[-1] % DAY_NS)
-    if 0 < step < DAY_NS and first == step and last == 0 and DAY_NS % step == 0:
+    first, step = int(moments[0]) % DAY_NS, int(np.median(np.diff(moments)))
+    if 0 < step < DAY_NS and first == step and DAY_NS % step == 0:
         notes.append("The file covers whole days if its times name ends, so they were read so.")
         return "end"
     return "start"

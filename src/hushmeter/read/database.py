@@ -24,7 +24,7 @@ import numpy as np
 
 from hushmeter.checks import FloatArray
 from hushmeter.clock import SECOND
-from hushmeter.errors import DataError, HushmeterError
+from hushmeter.errors import DataError
 from hushmeter.read.headers import read_meaning
 from hushmeter.read.home_assistant import Changes, change_series, read_state
 from hushmeter.read.recording import (
@@ -35,7 +35,14 @@ from hushmeter.read.recording import (
     Series,
     unit_factor,
 )
-from hushmeter.read.source import SQLITE_CAP, MemoryFile, is_gzip, open_stream, refuse_large
+from hushmeter.read.source import (
+    SQLITE_CAP,
+    MemoryFile,
+    is_gzip,
+    open_stream,
+    refuse_faults,
+    refuse_large,
+)
 from hushmeter.read.times import read_stamps, to_utc, unix_ns
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR
 
@@ -73,19 +80,15 @@ PLAIN = re.compile(r"CREATE TABLE\s", re.IGNORECASE)
 
 def read_database(path: Path, options: ReadOptions) -> Series:
     """The readings of one sensor or meter of a data base."""
-    try:
-        with _connect(path) as database:
-            names = restrict(database, TABLES, path)
-            if {"statistics", "statistics_meta"} <= names or "states" in names:
-                return _read_home_assistant(database, names, options, path)
-            if {"DeviceStatus", "Meter"} <= names:
-                return _read_domoticz(database, names, options, path)
-    except HushmeterError:
-        raise
-    except (sqlite3.Error, ValueError, OverflowError) as error:
-        # A damaged file holds numbers and names that are none.
-        reason = " ".join(str(error).split()).rstrip(".")[:160]
-        raise DataError(f"{path} is no readable SQLite data base: {reason}.") from None
+    fault = f"{path} is no readable SQLite data base"
+    # A damaged file holds numbers and names that are none.
+    faults = refuse_faults(fault, sqlite3.Error, ValueError, OverflowError)
+    with faults, _connect(path) as database:
+        names = restrict(database, TABLES, path)
+        if {"statistics", "statistics_meta"} <= names or "states" in names:
+            return _read_home_assistant(database, names, options, path)
+        if {"DeviceStatus", "Meter"} <= names:
+            return _read_domoticz(database, names, options, path)
     raise DataError(
         f"{path} is an SQLite data base, but neither of Home Assistant nor of Domoticz (tables: "
         f"{', '.join(sorted(names)[:8]) or 'none'}): export the readings as CSV."

@@ -22,7 +22,7 @@ import numpy as np
 from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.errors import DataError
 from hushmeter.read.recording import Chooser, ReadOptions, Recording
-from hushmeter.read.source import refuse_outside
+from hushmeter.read.source import refuse_faults, refuse_outside
 from hushmeter.read.times import as_numpy
 from hushmeter.trace import Metering, Trace, iso
 
@@ -107,7 +107,8 @@ def read_channel(path: Path, name: str, column: int = 1) -> Channel:
     import pyarrow as pa
     from pyarrow import csv
 
-    try:
+    fault = f"{path} is no channel of unix seconds and watts"
+    with refuse_faults(fault, pa.ArrowException, OSError, IndexError):
         table = csv.read_csv(
             path,
             read_options=csv.ReadOptions(autogenerate_column_names=True),
@@ -115,9 +116,6 @@ def read_channel(path: Path, name: str, column: int = 1) -> Channel:
         )
         seconds = as_numpy(table.column(0).cast(pa.float64()), np.nan)
         watts = as_numpy(table.column(column).cast(pa.float64()), np.nan)
-    except (pa.ArrowException, OSError, IndexError) as error:
-        reason = str(error).split("\n")[0].rstrip(".")[:160]
-        raise DataError(f"{path} is no channel of unix seconds and watts: {reason}.") from None
     return clean(name, seconds, watts, path)
 
 

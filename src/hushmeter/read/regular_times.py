@@ -158,6 +158,10 @@ def _on_grid(
     """Put rows that begin at `moments` into the intervals of the grid."""
     interval = placed.interval_s
     placed.start = int(moments[0])
+    placed.end = int(moments[-1]) + round(interval * SECOND)
+    whole = interval * SECOND == round(interval * SECOND)
+    if placed.lengths is None and whole and _are_even(moments, interval):
+        return placed
     placed.steps, keep = _steps(moments, interval, path, notes)
     placed.uneven = keep is not None or _has_gaps(moments, interval, timing.zone)
     if keep is not None:
@@ -167,6 +171,12 @@ def _on_grid(
     last = interval if placed.lengths is None else placed.lengths[-1]
     placed.end = int(moments[-1]) + round(last * SECOND)
     return placed
+
+
+def _are_even(moments: IntArray, interval: float) -> bool:
+    """True if all rows are one interval apart."""
+    apart = np.diff(moments)
+    return apart.size == 0 or int(apart.min()) == int(apart.max()) == round(interval * SECOND)
 
 
 def _stretch(moments: IntArray, placed: Placement) -> float:
@@ -424,9 +434,9 @@ def _steps(
     two rows less than half an interval apart the first. An interval without a row is a gap: no
     value is ever copied into a second interval.
     """
-    apart = np.diff(moments)
-    if apart.size == 0 or int(apart.min()) == int(apart.max()) == round(interval * SECOND):
+    if _are_even(moments, interval):
         return None, None
+    apart = np.diff(moments)
     position = (moments - moments[0]) / (interval * SECOND)
     cells = np.rint(position).astype(np.int64)
     _refuse_irregular(apart / SECOND / interval, interval, path)
@@ -485,14 +495,13 @@ def _taken(
 ) -> FloatArray:
     """The values of the placed rows [W]; a counter that falls and an absurd size are refused."""
     taken = values[placed.rows]
-    starts = series.times[placed.rows]
     if placed.spans is not None:
+        starts = series.times[placed.rows]
         _refuse_fall(taken, starts, name, path)
         # Differences of times stay exact in floats, unlike nanoseconds since 1970.
         first, moments = int(starts[0]), (starts - starts[0]) / SECOND
         low, high = ((ends - first) / SECOND for ends in placed.spans)
         taken = np.maximum(np.interp(high, moments, taken) - np.interp(low, moments, taken), 0.0)
-        starts = placed.spans[0]
     factor: float | FloatArray = series.factor
     if series.energy:
         # A day of 23 hours keeps its energy, unless the format gives the length of every reading.
@@ -504,6 +513,7 @@ def _taken(
     bad = ~(np.abs(watts) <= LARGEST_W)
     if bad.any():
         row = int(np.argmax(bad))
+        starts = series.times[placed.rows] if placed.spans is None else placed.spans[0]
         when = iso(np.datetime64(int(starts[row]), "ns"))
         raise DataError(
             f"{path}: {name} at {when}: {watts[row]:.4g} W is not possible in a home; check the "

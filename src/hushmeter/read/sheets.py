@@ -49,8 +49,6 @@ FIRST_DAY, FIRST_YEAR = datetime(1899, 12, 31), 1901
 HUNDREDTH = 10_000  # of a second [µs]
 # A cell beyond column Z or row 99 999.
 FAR_CELL = re.compile(rb"r=\"(?:[A-Z]{2}|[A-Z]?\d{6})")
-# Marks of attributes that are not written in the usual way.
-UNUSUAL = (b"r='", b" =", b"= ", b"\n=", b"=\n", b"\t=", b"=\t", b"\r=", b"=\r")
 ROW = re.compile(rb"<(?:\w+:)?row\s[^>]*?\br\s*=\s*[\"'](\d+)")
 WIDE_CELL = re.compile(rb"<(?:\w+:)?c\s[^>]*?\br\s*=\s*[\"']([A-Z]{2,7})\d")
 FILLED_CELL = re.compile(
@@ -306,7 +304,7 @@ def _refuse_large_sheet(text: bytes, path: Path) -> None:
 
 def _sheet_size(text: bytes) -> tuple[int, int]:
     """Rows and columns up to the last cell with a content, or a number that is large enough."""
-    if not any(mark in text for mark in UNUSUAL) and FAR_CELL.search(text) is None:
+    if _has_usual_marks(text) and FAR_CELL.search(text) is None:
         return min(text.count(b"<row") + 1, 100_000), 26
     rows = max((int(number) for number in ROW.findall(text)), default=0)
     wide = set(WIDE_CELL.findall(text))
@@ -318,6 +316,14 @@ def _sheet_size(text: bytes) -> tuple[int, int]:
     if not cells:
         return rows, columns
     return max(int(n) for _, n in cells), max(_column_number(c) for c in {c for c, _ in cells})
+
+
+def _has_usual_marks(text: bytes) -> bool:
+    """True if all attributes are written as usual: name="value" without blanks."""
+    quoted = text.count(b"=") == text.count(b'="') and b" =" not in text
+    return quoted and not any(
+        blank in text and blank + b"=" in text for blank in (b"\n", b"\t", b"\r")
+    )
 
 
 def _column_number(letters: bytes) -> int:

@@ -25,6 +25,7 @@ from hushmeter.read.recording import Chooser, Circuits, ReadOptions, Recording, 
 
 GZIP_MAGIC = b"\x1f\x8b"
 ZIP_MAGIC = b"PK\x03\x04"
+ZIP_FAULTS = (zipfile.BadZipFile, zlib.error, OSError, EOFError, RuntimeError, ValueError)
 ENCRYPTED = 1
 """Flag of an encrypted file in a zip archive."""
 OLE_MAGIC = b"\xd0\xcf\x11\xe0"
@@ -79,18 +80,27 @@ def is_gzip(path: Path) -> bool:
 
 
 @contextmanager
+def refuse_faults(what: str, *kinds: type[Exception]) -> Iterator[None]:
+    """Raise an error of a library again as one sentence: what is wrong with the file, and why."""
+    try:
+        yield
+    except HushmeterError:
+        raise
+    except kinds as error:
+        reason = " ".join(str(error).split("\n")[0].split()).rstrip(".")[:160]
+        raise DataError(f"{what}: {reason}.") from None
+
+
+@contextmanager
 def open_stream(path: Path, cap: int = STREAM_CAP) -> Iterator[BinaryIO]:
     """The file's bytes, decompressed where it is gzip; more than `cap` of them are refused."""
     cap = min(cap, most_bytes(path, cap))
-    try:
-        with path.open("rb") as raw:
-            packed = raw.read(2) == GZIP_MAGIC
-            raw.seek(0)
-            stream: BinaryIO = gzip.GzipFile(fileobj=raw) if packed else raw  # type: ignore[assignment]
-            yield io.BufferedReader(CappedReader(stream, cap, path), 1 << 16)
-    except (OSError, EOFError, zlib.error) as error:
-        reason = str(error).split("\n")[0].rstrip(".")
-        raise DataError(f"{path} cannot be read: {reason}.") from None
+    faults = refuse_faults(f"{path} cannot be read", OSError, EOFError, zlib.error)
+    with faults, path.open("rb") as raw:
+        packed = raw.read(2) == GZIP_MAGIC
+        raw.seek(0)
+        stream: BinaryIO = gzip.GzipFile(fileobj=raw) if packed else raw  # type: ignore[assignment]
+        yield io.BufferedReader(CappedReader(stream, cap, path), 1 << 16)
 
 
 def read_head(path: Path, size: int = HEAD_BYTES) -> bytes:
@@ -313,24 +323,16 @@ BESIDES = re.compile(
 @contextmanager
 def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
     """The zip archive, refused if it unpacks to more than a file of text may hold."""
-    try:
-        with path.open("rb") as file, zipfile.ZipFile(file) as archive:
-            _refuse_entries(archive.infolist(), path)
-            size = sum(entry.file_size for entry in archive.infolist())
-            cap = most_bytes(path, TEXT_CAP)
-            if size > cap:
-                raise TooLargeError(
-                    f"{path} unpacks to more than {cap >> 20} MB: cut it into smaller files."
-                )
-            yield archive
-    except (
-        zipfile.BadZipFile, zlib.error, OSError, EOFError, RuntimeError, NotImplementedError,
-        ValueError,
-    ) as error:  # fmt: skip
-        if isinstance(error, HushmeterError):
-            raise
-        reason = str(error).split("\n")[0].rstrip(".")[:160]
-        raise DataError(f"{path} is an archive that cannot be read: {reason}.") from None
+    faults = refuse_faults(f"{path} is an archive that cannot be read", *ZIP_FAULTS)
+    with faults, path.open("rb") as file, zipfile.ZipFile(file) as archive:
+        _refuse_entries(archive.infolist(), path)
+        size = sum(entry.file_size for entry in archive.infolist())
+        cap = most_bytes(path, TEXT_CAP)
+        if size > cap:
+            raise TooLargeError(
+                f"{path} unpacks to more than {cap >> 20} MB: cut it into smaller files."
+            )
+        yield archive
 
 
 def _refuse_entries(entries: Sequence[zipfile.ZipInfo], path: Path) -> None:

@@ -151,6 +151,8 @@ def _values(plan: Plan, path: Path) -> tuple[FloatArray, list[FloatArray]]:
         total: FloatArray = np.sum(circuits, axis=0)
         return total, circuits
     columns = [column.numbers(path) for column in plan.values]
+    if len(columns) == 1 and (plan.counter or not plan.exports):
+        return columns[0].copy(), circuits
     missing = _missing_rows(columns, plan.need_all or plan.counter)
     total = np.sum([np.nan_to_num(column) for column in columns], axis=0)
     if not plan.counter:
@@ -189,7 +191,7 @@ def _piece(
     energy: bool,
 ) -> _Piece:
     """Rows with their times and lengths in UTC; `energy` is true for energies of intervals."""
-    times, sentence = clock.ns[rows], UTC_CLOCK
+    times, sentence = clock.ns if rows.size == clock.ns.size else clock.ns[rows], UTC_CLOCK
     if clock.aware:
         ends = None if clock.ends is None else clock.ends[rows]
     else:
@@ -209,7 +211,8 @@ def _piece(
             rows, times = rows[exists], times[exists]
             ends = None if ends is None else ends[exists]
     durations = None if ends is None else (ends - times) / SECOND
-    return _Piece(rows, times, values[rows], durations, sentence)
+    taken = values if rows.size == values.size else values[rows]
+    return _Piece(rows, times, taken, durations, sentence)
 
 
 def _ends_in_utc(clock: RowTimes, rows: IntArray, times: IntArray, zone: str) -> IntArray:

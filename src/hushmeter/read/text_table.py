@@ -11,7 +11,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date, datetime, time
 from itertools import pairwise
 from pathlib import Path
@@ -81,7 +81,6 @@ class Frame:
     header: int | None  # Index of the row of names
     preamble: tuple[str, ...]
     time_cells: tuple[int, ...]  # Columns that hold times in most rows
-    rows_above: list[list[str]] = field(default_factory=list)
 
 
 def load_text(path: Path, texts: Collection[str] = (), decimal: str | None = None) -> RawTable:
@@ -194,7 +193,7 @@ def _typed_table(
     while last > len(cells) - LONGEST_FOOTER and not _all_times(cells[last - 1], frame.time_cells):
         last -= 1
     body, width = cells[frame.first : last], len(frame.names)
-    if frame.header is None or not frame.time_cells or len({len(row) for row in body}) != 1:
+    if frame.header is None or not frame.time_cells or len(set(map(len, body))) != 1:
         return None
     columns = list(zip(*body, strict=True))
     if any(_is_filled(column) for column in columns[width:]):
@@ -328,7 +327,7 @@ def find_frame(rows: Sequence[Sequence[str]], path: Path) -> Frame:
     places = [tuple(i for i, kind in enumerate(row) if kind == "time") for row in kinds]
     counted: Counter[tuple[int, ...]] = Counter(
         place for place, row in zip(places, kinds, strict=True)
-        if len(row) > 1 and "number" in row and not _counts_on(rows, row, place)
+        if len(row) > 1 and "number" in row and not _counts_on(row, place)
     )  # fmt: skip
     if not counted:
         counted = Counter(place for place in places if place)
@@ -388,9 +387,8 @@ def _note_footers(count: int) -> str:
     )
 
 
-def _counts_on(rows: Sequence[Sequence[str]], kinds: Sequence[str], place: tuple[int, ...]) -> bool:
+def _counts_on(kinds: Sequence[str], place: tuple[int, ...]) -> bool:
     """True for a header of clock times, such as Date, 0:30, 1:00, …"""
-    del rows
     return len(place) >= 23 and "word" in kinds
 
 
@@ -527,7 +525,8 @@ def arrow_table(columns: Sequence[Sequence[object]], names: Sequence[str]) -> An
         types = _types(cells)
         filled = types - {type(None)} - ({str} if str in types and not _has_text(cells) else set())
         if filled and filled <= {int, float}:
-            numbers = [None if cell == "" else cell for cell in cells]
+            blank = types - {int, float, type(None)}
+            numbers = [None if cell == "" else cell for cell in cells] if blank else cells
             arrays.append(pa.array(numbers, pa.float64()))
         elif types == {datetime}:
             arrays.append(pa.array(cells, pa.timestamp("us")))
