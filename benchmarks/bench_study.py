@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from benchmarks.harness import Row, together
 from hushmeter import synth
-from hushmeter.study.plan import Case, Contender, Study, split_trace
+from hushmeter.study.definition import Case, Contender, Study, split_trace
 from hushmeter.study.sweep import sweep
 
 DAY = 86_400

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from hushmeter.releases.restore import restore
     from hushmeter.releases.verify import verify
     from hushmeter.scoring import Score, score
-    from hushmeter.study.plan import Study, read_study
+    from hushmeter.study.definition import Study, read_study
     from hushmeter.study.sweep import sweep
     from hushmeter.theory.bounds import Bounds, bounds
     from hushmeter.theory.exact import exact_accuracy
@@ -137,7 +137,7 @@ _ORIGIN = {
     "Request": "releases.request",
     "Score": "scoring",
     "Staircase": "noise",
-    "Study": "study.plan",
+    "Study": "study.definition",
     "Trace": "trace",
     "account": "releases.promise",
     "advise": "advice.planner",
@@ -159,7 +159,7 @@ _ORIGIN = {
     "read_home_data": "read",
     "read_meter": "read",
     "read_release": "releases.files",
-    "read_study": "study.plan",
+    "read_study": "study.definition",
     "release": "releases.release",
     "release_views": "releases.release",
     "resolve_unit": "privacy.units",

@@ -13,10 +13,9 @@ from scipy.stats import t
 
 import hushmeter as hm
 from hushmeter.formatting import format_watts, out_of_100
-from hushmeter.study.breakpoints import fit_breakpoints
-from hushmeter.study.figures import Setting, reproduce
-from hushmeter.study.figures.item import Caption, ReproducedItem
-from hushmeter.study.plan import read_study
+from hushmeter.study.comparison import fit_breakpoints
+from hushmeter.study.definition import read_study
+from hushmeter.study.figures import Caption, ReproducedItem, Setting, reproduce
 from tests.report.pages import make_page
 
 NAME = "three & more"

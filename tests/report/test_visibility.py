@@ -11,7 +11,7 @@ from hushmeter.report.visibility import (
     BestAttack,
     rate_appliances,
 )
-from hushmeter.study.plan import Case, Contender, Study
+from hushmeter.study.definition import Case, Contender, Study
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,14 @@ import pytest
 
 import hushmeter as hm
 from hushmeter.files import write_table
-from hushmeter.study.plan import Case, Contender, Study, parse_epsilons, read_study, split_trace
+from hushmeter.study.definition import (
+    Case,
+    Contender,
+    Study,
+    parse_epsilons,
+    read_study,
+    split_trace,
+)
 from hushmeter.study.sweep import KEYS, measure_utility, run_study, sweep
 
 STUDY = """

@@ -41,7 +41,7 @@ def sweep(
     Example: hushmeter sweep study.toml -j 2 -o results
     """
     from hushmeter.files import write_text
-    from hushmeter.study.plan import move_study
+    from hushmeter.study.definition import move_study
     from hushmeter.study.sweep import run_study
 
     with cell_progress("attacking", quiet=json) as report:

@@ -32,7 +32,7 @@ from hushmeter.report.collect import Results, SweepResult, reading
 from hushmeter.report.cost import study_mechanism, study_unit, tell_errors
 from hushmeter.report.household import unit_sentence
 from hushmeter.report.visibility import BLIND, epsilons_of
-from hushmeter.study.breakpoints import (
+from hushmeter.study.comparison import (
     LEAST_POINTS,
     BreakpointFit,
     Interval,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from hushmeter.noise.mechanism import Mechanism
-    from hushmeter.study.plan import Case, Study
+    from hushmeter.study.definition import Case, Study
 
 LEAD = (
     "This part compares every attacker of the study at every ε: means over releases with 95 % "

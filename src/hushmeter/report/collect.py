@@ -16,15 +16,15 @@ from hushmeter.files import parse_json
 from hushmeter.releases.private_receipt import PRIVATE_SCHEMA as PRIVATE_RECEIPT
 from hushmeter.releases.receipt import SCHEMA as RECEIPT
 from hushmeter.report import ADVICE, BATTERY, DAY, GUESS, PRICE
-from hushmeter.study.figures.item import Caption, read_caption
-from hushmeter.study.plan import read_study
+from hushmeter.study.definition import read_study
+from hushmeter.study.figures import Caption, read_caption
 from hushmeter.study.sweep import KEYS
 from hushmeter.trace import digest
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from hushmeter.study.plan import Case, Study
+    from hushmeter.study.definition import Case, Study
 
 NEEDED = (*KEYS, "alpha", "alpha_floor", "hold_floor", "f1", "hourly_error_w")
 ITEM = re.compile(r"(fig|table)\d+")

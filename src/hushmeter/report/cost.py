@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from hushmeter.noise.mechanism import Mechanism
-    from hushmeter.study.plan import Case, Study
+    from hushmeter.study.definition import Case, Study
 
 SHOWN_CURVES = 4
 """Largest number of values of ε for which the hourly curve is drawn."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hushmeter.noise.mechanism import Mechanism
     from hushmeter.releases.release import Release
     from hushmeter.report.collect import Results
-    from hushmeter.study.plan import Case
+    from hushmeter.study.definition import Case
     from hushmeter.trace import Trace
 
 HOME = "evening"
@@ -97,7 +97,7 @@ def make_demo(
     """Make a synthetic day, release and attack it, and write the page with all its files."""
     from hushmeter.report.collect import collect_results
     from hushmeter.report.page import write_report
-    from hushmeter.study.plan import read_study
+    from hushmeter.study.definition import read_study
     from hushmeter.study.sweep import run_study
 
     _clear_sweep(output)

@@ -37,7 +37,7 @@ from hushmeter.report.visibility import (
 )
 
 if TYPE_CHECKING:
-    from hushmeter.study.plan import Case
+    from hushmeter.study.definition import Case
 
 MOST_EPSILONS = 8
 IN_WORDS = 4

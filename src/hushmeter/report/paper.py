@@ -16,7 +16,7 @@ from hushmeter.report.blocks import (
     make_table,
 )
 from hushmeter.report.collect import ItemResult, Results
-from hushmeter.study.figures.item import Caption
+from hushmeter.study.figures import Caption, item_title, sentence
 
 LEAD = (
     "This part reproduces the figures and tables of “Privacy Preserving in Non-Intrusive Load "
@@ -24,8 +24,6 @@ LEAD = (
     "hushmeter’s documentation lists the errors in its lemmas and theorems, each with a "
     "counterexample."
 )
-WORDS = {"fig": "Fig.", "table": "Table"}
-ROMAN = {"1": "I", "2": "II", "3": "III"}
 MOST_ROWS = 12
 
 
@@ -47,15 +45,6 @@ def tell_paper(results: Results) -> Section | None:
     return Section("paper", "For the reader of the paper", LEAD, tuple(blocks))
 
 
-def title(item: str) -> str:
-    """Return the name of an item in the paper, such as “Fig. 2” or “Table I”."""
-    parts = re.fullmatch(r"([a-z]+)(\d+)", item)
-    if parts is None or parts[1] not in WORDS:
-        return item
-    number = ROMAN.get(parts[2], parts[2]) if parts[1] == "table" else parts[2]
-    return f"{WORDS[parts[1]]} {number}"
-
-
 def _order(item: ItemResult) -> tuple[str, int]:
     """Sort figures before tables, each by its number."""
     name = item.words.item
@@ -65,12 +54,12 @@ def _order(item: ItemResult) -> tuple[str, int]:
 
 def _row(words: Caption) -> tuple[str, ...]:
     """Return one row of the table of all items."""
-    return title(words.item), sentence(words.verdict), sentence(words.reason), words.source
+    return item_title(words.item), sentence(words.verdict), sentence(words.reason), words.source
 
 
 def _tell_item(item: ItemResult) -> list[Block]:
     """Describe one item with its picture or its data."""
-    words, name = item.words, title(item.words.item)
+    words, name = item.words, item_title(item.words.item)
     blocks: list[Block] = [
         Heading(name),
         Verdict(
@@ -90,11 +79,6 @@ def _tell_item(item: ItemResult) -> list[Block]:
     return [*blocks, Picture(picture, alt, f"{name} on {words.source}.", is_narrow(stem))]
 
 
-def sentence(words: str) -> str:
-    """Return the words with a capital first letter."""
-    return words[:1].upper() + words[1:]
-
-
 def _data(item: ItemResult) -> list[Block]:
     """Return the first rows of the data of an item that is a table."""
     import pandas as pd
@@ -110,7 +94,7 @@ def _data(item: ItemResult) -> list[Block]:
         [_word(value) for value in row] for row in table.head(MOST_ROWS).itertuples(index=False)
     ]
     columns = tuple(map(str, table.columns))
-    return [make_table(f"The data of {title(item.words.item)}", columns, rows, prose=True)]
+    return [make_table(f"The data of {item_title(item.words.item)}", columns, rows, prose=True)]
 
 
 def _word(value: object) -> str:

@@ -28,7 +28,7 @@ from hushmeter.files import frame_columns, write_table, write_text
 from hushmeter.privacy.units import calibrate, resolve_unit
 from hushmeter.releases.purposes import DAYS_PER_MONTH, PRICE_PER_KWH
 from hushmeter.scoring import score
-from hushmeter.study.plan import Case, Study, read_study
+from hushmeter.study.definition import Case, Study, read_study
 from hushmeter.trace import SECONDS_PER_DAY, Trace, digest
 
 if TYPE_CHECKING:

@@ -6,21 +6,18 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-
-from hushmeter.errors import DataError, InputError
-from hushmeter.study.figures import ITEMS
-from hushmeter.study.figures.appliances import ONE, RUN
-from hushmeter.study.figures.attackers import BAYES, PAPER
-from hushmeter.study.figures.docs_page import (
+from experiments.reproduction_page import (
     KINDS,
     OPENING,
     ROBUSTNESS,
     collect,
-    main,
+    make_page,
     render,
-    title,
 )
-from hushmeter.study.figures.item import MOST_WORDS, Caption, read_caption
+
+from hushmeter.errors import DataError, InputError
+from hushmeter.study.figures import ITEMS, MOST_WORDS, Caption, item_title, read_caption
+from hushmeter.study.figures.attackers import BAYES, ONE, PAPER, RUN
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -33,7 +30,7 @@ def test_the_page_has_claim_result_verdict_and_reason_of_every_item():
     page = (DOCS / "reproduction.md").read_text(encoding="utf-8")
     assert page.startswith(OPENING)
     *sections, last = page.split("\n## ")[1:]
-    assert [section.splitlines()[0] for section in sections] == [title(item) for item in ITEMS]
+    assert [section.splitlines()[0] for section in sections] == [item_title(item) for item in ITEMS]
     assert f"## {last}".startswith(ROBUSTNESS)
     for section in sections:
         for words in ("The paper: ", *(f"**{kind}** (" for kind in KINDS.values()), "*Verdict: "):
@@ -74,7 +71,7 @@ def test_pictures_in_the_docs_are_small():
 
 def test_from_results_to_the_page(tmp_path, small_items):
     made, _, folder = small_items
-    main([str(folder), str(folder), str(tmp_path)])
+    make_page(folder, folder, tmp_path)
     page = (tmp_path / "reproduction.md").read_text(encoding="utf-8")
     saved = made["fig4"].words
     for words in (saved.claim, saved.finding, saved.source, "figures/fig4.png", "α / F1, rae13"):
@@ -82,8 +79,6 @@ def test_from_results_to_the_page(tmp_path, small_items):
     rows = made["fig4"].table
     mean = rows[(rows.attacker == "Algorithm 2") & (rows.epsilon == 10)][["alpha", "f1"]].mean()
     assert f"| Algorithm 2 | {mean.alpha:.3f} / {mean.f1:.2f} |" in page
-    with pytest.raises(InputError, match="give the folders"):
-        main(["one"])
 
 
 def test_a_caption_is_read_back_as_it_was_saved(tmp_path):

@@ -7,26 +7,27 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-
-import hushmeter as hm
-from hushmeter.attack.bayes import Bayes
-from hushmeter.attack.nets.population import drop_silent_days
-from hushmeter.errors import DataError, InputError
-from hushmeter.study import real_mains
-from hushmeter.study.real_mains import (
+from experiments.real_mains import (
     attack_home,
     attack_unseen_homes,
     draw_benchmark,
-    find_homes,
     find_recordings,
     home_table,
     markdown,
     mean_table,
     noise_scale,
+    prepare_homes,
     run_benchmark,
     save_benchmark,
     summarise,
 )
+
+import hushmeter as hm
+from experiments import real_mains
+from hushmeter.attack.bayes import Bayes
+from hushmeter.attack.nets.population import drop_silent_days
+from hushmeter.errors import DataError, InputError
+from tests.experiments.conftest import run_experiment
 
 DAY = 1440
 
@@ -57,7 +58,7 @@ def folder(tmp_path_factory):
 
 
 def test_only_long_recordings_with_metered_mains_are_used(folder):
-    homes = list(find_homes(folder, 60.0))
+    homes = list(prepare_homes(folder, 60.0))
     assert [case.name for case in homes] == ["one", "two"]
     first = homes[0]
     assert len(first.train) == 7 * 12 * DAY // 10
@@ -65,11 +66,11 @@ def test_only_long_recordings_with_metered_mains_are_used(folder):
     assert first.train.times[-1] < first.test.times[0]
     assert set(first.home.names) == {"kettle", "heater"}
     assert len(homes[1].train) + len(homes[1].test) == 11 * DAY
-    assert len(next(find_homes(folder, 60.0, readings=100)).test) == 100
+    assert len(next(prepare_homes(folder, 60.0, readings=100)).test) == 100
 
 
 def test_an_appliance_is_on_in_any_part_of_a_long_interval(folder):
-    fine, coarse = next(find_homes(folder, 60.0)), next(find_homes(folder, 900.0))
+    fine, coarse = next(prepare_homes(folder, 60.0)), next(prepare_homes(folder, 900.0))
     assert coarse.test.interval_s == 900.0
     kettle = coarse.home.index("kettle")
     share = fine.test.states[:, fine.home.index("kettle")].mean()
@@ -109,7 +110,7 @@ def test_the_table_has_floors_intervals_and_the_choice(folder, tmp_path):
 
 
 def test_strongest_uses_what_its_candidates_have_learnt(folder, monkeypatch):
-    case = next(find_homes(folder, 60.0, readings=DAY))
+    case = next(prepare_homes(folder, 60.0, readings=DAY))
     learnt = []
     fit = Bayes.fit
     monkeypatch.setattr(
@@ -127,7 +128,10 @@ def test_strongest_uses_what_its_candidates_have_learnt(folder, monkeypatch):
 
 def test_the_semi_blind_attacker_never_sees_the_home_that_it_attacks(folder, monkeypatch):
     pytest.importorskip("torch", reason="the semi-blind attacker needs PyTorch")
-    cases, recordings = list(find_homes(folder, 60.0, readings=DAY)), dict(find_recordings(folder))
+    cases, recordings = (
+        list(prepare_homes(folder, 60.0, readings=DAY)),
+        dict(find_recordings(folder)),
+    )
     seen, learn = [], real_mains.learn_population
     monkeypatch.setattr(
         real_mains,
@@ -147,7 +151,10 @@ def test_the_semi_blind_attacker_never_sees_the_home_that_it_attacks(folder, mon
 
 def test_types_that_occur_in_one_home_only_are_not_judged(folder):
     pytest.importorskip("torch", reason="the semi-blind attacker needs PyTorch")
-    case, recordings = next(find_homes(folder, 60.0, readings=DAY)), dict(find_recordings(folder))
+    case, recordings = (
+        next(prepare_homes(folder, 60.0, readings=DAY)),
+        dict(find_recordings(folder)),
+    )
     one = recordings["one"]
     alone = one.derive(states=one.power > 500, names=["kettle", "sauna"])
     rows = attack_unseen_homes(
@@ -169,6 +176,13 @@ def test_the_tables_of_the_page_are_those_of_the_saved_results():
     shown = saved[(saved.interval_s == 60) & saved.attacker.isin(["bayes", "tcn", "strongest"])]
     assert home_table(shown) in page
     assert saved.home.nunique() == 5
+
+
+def test_the_command_names_what_is_wrong_with_the_folder(tmp_path):
+    done = run_experiment("real-mains", "-o", tmp_path / "out", expect=2)
+    assert "--data" in done.stderr
+    done = run_experiment("real-mains", "--data", tmp_path, "-o", tmp_path / "out", expect=1)
+    assert "no recording with metered mains" in done.stderr
 
 
 def test_noise_and_empty_folders(tmp_path):

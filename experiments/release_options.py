@@ -65,7 +65,7 @@ class _Case:
         return self.views if "calendar" in option else self.series
 
 
-def find_homes(data: Path | None, seed: int = 0) -> dict[str, Trace]:
+def read_homes(data: Path | None, seed: int = 0) -> dict[str, Trace]:
     """Read the homes of the table."""
     length = 30 * 24 * 60
     start = "2023-04-01T00:00Z"

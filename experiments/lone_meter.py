@@ -1,6 +1,6 @@
 """Precision and recall of every statement about a lone meter, at every resolution.
 
-`python -m benchmarks.lone_meter` prints the table; `--save` writes it into docs/findings.md. Real
+`python -m experiments lone-meter` prints the table; `--save` writes it into docs/findings.md. Real
 homes are read from the folder HUSHMETER_DATA (or ../shared/data) and left out where it is absent.
 Simulated homes have seeds that no rule was adjusted on.
 """
@@ -8,7 +8,6 @@ Simulated homes have seeds that no rule was adjusted on.
 from __future__ import annotations
 
 import os
-import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -19,14 +18,14 @@ import pandas as pd
 from tests.learn.real_homes import FILES, RealHome, away_days, first_uses, read_real_home
 
 import hushmeter as hm
-from hushmeter.checks import FloatArray
+from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.learn.habits import clean, find_activity
 from hushmeter.learn.statements import Finding, Findings
 from hushmeter.synth import Household
 from hushmeter.trace import Trace
 
 PAGE = Path(__file__).parents[1] / "docs" / "findings.md"
-BEGIN = "<!-- accuracy: written by `python -m benchmarks.lone_meter --save` -->\n"
+BEGIN = "<!-- accuracy: written by `python -m experiments lone-meter --save` -->\n"
 END = "<!-- end of accuracy -->\n"
 INTERVALS = {6: "6 s", 60: "1 min", 900: "15 min", 1800: "30 min", 3600: "1 h"}
 SEEDS = range(1000, 1024)
@@ -113,7 +112,7 @@ class Tally:
 Table = dict[tuple[str, int], Tally]
 
 
-def overlaps(marks: FloatArray, runs: FloatArray) -> FloatArray:
+def overlaps(marks: FloatArray, runs: FloatArray) -> BoolArray:
     """Return for every mark whether a true run covers half of the shorter of the two."""
     hit = np.zeros(len(marks), np.bool_)
     starts = runs[:, 0]
@@ -146,11 +145,12 @@ def measure_simulated(table: Table) -> None:
             _simulated_habits(table, interval, home, found, trace)
             for kind, circuits in SIMULATED_CIRCUITS.items():
                 runs = [home.diary.runs[c] for c in circuits if c in home.diary.runs]
+                stated = one(found, kind)
                 if runs:
                     known = kind != "strong-run"
-                    _events(table[kind, interval], one(found, kind), np.vstack(runs), recall=known)
-                elif one(found, kind) is not None:
-                    table[kind, interval].add(0, one(found, kind).evidence["count"])
+                    _events(table[kind, interval], stated, np.vstack(runs), recall=known)
+                elif stated is not None:
+                    table[kind, interval].add(0, stated.evidence["count"])
             _simulated_period(table[("fridge period", interval)], found, home)
             car, owned = one(found, "car-charger"), "car charger" in home.diary.runs
             table["car-charger", interval].add(owned and car is not None, car is not None,
@@ -197,7 +197,7 @@ def _hour(tally: Tally, finding: Finding | None, hours: list[float | None], slac
     tally.add(right, stated, right, 1)
 
 
-def _active(tally: Tally, finding: Finding | None, home: Household, dates: FloatArray) -> None:
+def _active(tally: Tally, finding: Finding | None, home: Household, dates: IntArray) -> None:
     if finding is None:
         return
     first = home.trace.times[0].astype("datetime64[s]").astype(np.int64)
@@ -282,7 +282,7 @@ def measure_real(table: Table, folder: Path) -> None:
             if interval != trace.interval_s:
                 trace = trace.coarsen(interval)
             found = hm.findings(trace, tz=home.zone)
-            watts = one(found, "base-load").evidence["watts"]
+            watts = found.of_kind("base-load")[0].evidence["watts"]
             base = watts if base is None else base
             error = watts - base
             table["base-load", interval].add(error >= -5 if interval > 900 else abs(error) <= 5, 1)
@@ -343,8 +343,8 @@ def rows(real: Table, simulated: Table) -> Iterator[tuple[str, ...]]:
             yield words, length, *texts
 
 
-def main() -> None:
-    """Print the table, and save it with --save."""
+def make_table() -> str:
+    """Return the table with the words above it."""
     real: Table = defaultdict(Tally)
     simulated: Table = defaultdict(Tally)
     folder = data_folder()
@@ -365,13 +365,11 @@ def main() -> None:
         *(f"| {' | '.join(row)} |" for row in rows(real, simulated)),
         "",
     ]
-    text = "\n".join(lines)
-    print(text)
-    if "--save" in sys.argv[1:]:
-        page = PAGE.read_text(encoding="utf-8")
-        before, rest = page.split(BEGIN)
-        PAGE.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.split(END)[1]}", encoding="utf-8")
+    return "\n".join(lines)
 
 
-if __name__ == "__main__":
-    main()
+def save_table(text: str) -> None:
+    """Write the table into docs/findings.md."""
+    page = PAGE.read_text(encoding="utf-8")
+    before, rest = page.split(BEGIN)
+    PAGE.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.split(END)[1]}", encoding="utf-8")

@@ -2,7 +2,7 @@
 
     hushmeter reproduce all -o stand-ins
     hushmeter reproduce all --data DATA -o real
-    python -m hushmeter.study.figures.docs_page stand-ins real docs
+    python -m experiments reproduction stand-ins real docs
 
 The first step (`collect`) copies what the page shows into docs/figures: captions, means and small
 pictures. The second step (`render`) makes the page from docs/figures alone, so that anyone can make
@@ -11,26 +11,23 @@ it again from the repository.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hushmeter.errors import DataError, InputError
+from hushmeter.errors import DataError
 from hushmeter.files import atomic, frame_columns, write_table, write_text
-from hushmeter.study.figures import ITEMS
-from hushmeter.study.figures.appliances import ONE, RUN
-from hushmeter.study.figures.item import EPSILONS, SLOPE, Caption, read_caption
+from hushmeter.study.comparison import SLOPE
+from hushmeter.study.figures import ITEMS, Caption, item_title, read_caption, sentence
+from hushmeter.study.figures.attackers import ONE, RUN, SHOWN
 
 if TYPE_CHECKING:
     import pandas as pd
 
-OTHER_TITLES = {"table1": "Table I", "appliances": "Each appliance"}
 KINDS = {"stand-in": "On the stand-in", "real": "On real data"}
 SWEPT = {"fig3": "attacker", "fig4": "attacker", "fig5": "series", "fig6": "attacker"}
 TABLES = (*SWEPT, "table1", "appliances")
 ROBUST = "-robustness.csv"
-SHOWN = tuple(EPSILONS[i] for i in (0, 3, 5, 7))
 PICTURE_WIDTH, PICTURE_COLOURS = 1000, 256
 OPENING = """\
 # The paper's figures, reproduced
@@ -44,7 +41,7 @@ written by hand:
 ```console
 $ hushmeter reproduce all -j 2 -o stand-ins
 $ hushmeter reproduce all --data DATA -j 2 -o real
-$ python -m hushmeter.study.figures.docs_page stand-ins real docs
+$ python -m experiments reproduction stand-ins real docs
 ```
 
 DATA is a folder with the data sets in folders named redd, ukdale, rae, refit, tracebase and homes.
@@ -139,30 +136,25 @@ def render(figures: Path) -> str:
     return "\n".join([*parts, ROBUSTNESS + _robustness(figures)])
 
 
-def title(item: str) -> str:
-    """Return the heading of an item: "fig2" is Fig. 2, "table1" is Table I."""
-    return OTHER_TITLES.get(item) or f"Fig. {item.removeprefix('fig')}"
-
-
 def _overview(captions: dict[str, dict[str, Caption]]) -> str:
     rows = []
     for item, found in captions.items():
         verdicts = [found[kind].verdict if kind in found else "" for kind in KINDS]
         claim = next(iter(found.values())).claim
-        rows.append((f"[{title(item)}](#{_anchor(item)})", claim, *verdicts))
+        rows.append((f"[{item_title(item)}](#{_anchor(item)})", claim, *verdicts))
     return _table(("item", "the paper’s claim", "stand-in", "real data"), rows)
 
 
 def _anchor(item: str) -> str:
-    return title(item).lower().replace(". ", "-").replace(" ", "-")
+    return item_title(item).lower().replace(". ", "-").replace(" ", "-")
 
 
 def _section(item: str, found: dict[str, Caption], figures: Path) -> Iterator[str]:
-    yield f"## {title(item)}\n"
+    yield f"## {item_title(item)}\n"
     yield f"The paper: {next(iter(found.values())).claim}\n"
     for kind, caption in found.items():
         yield f"**{KINDS[kind]}** ({caption.source}): {caption.finding}\n"
-        yield f"*Verdict: {caption.verdict}.* {_sentence(caption.reason)}\n"
+        yield f"*Verdict: {caption.verdict}.* {sentence(caption.reason)}\n"
         data = figures / f"{kind}-{item}.csv"
         if data.is_file():
             yield from _data(item, data)
@@ -174,12 +166,8 @@ def _section(item: str, found: dict[str, Caption], figures: Path) -> Iterator[st
         if rows:
             yield _table(("detail", KINDS[kind].removeprefix("On ")), rows)
     if (figures / f"{item}.png").is_file():
-        alt = f"{title(item)} on {list(found.values())[-1].source}."
+        alt = f"{item_title(item)} on {list(found.values())[-1].source}."
         yield f"```{{image}} figures/{item}.png\n:alt: {alt}\n```\n"
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def _data(item: str, file: Path) -> Iterator[str]:
@@ -230,7 +218,7 @@ def _robustness(figures: Path) -> str:
             if "interval_s" not in table:
                 table = table.assign(interval_s=0.0)
             for (every, name), part in table.groupby(["interval_s", "name"], sort=False):
-                place = f"{title(item)}{f', {every:g} s' if every else ''}, {kind}"
+                place = f"{item_title(item)}{f', {every:g} s' if every else ''}, {kind}"
                 both = part.set_index("measure")
                 cells = [c for m in ("alpha", "f1") for c in _slope_cells(both, m)]
                 rows.append((place, str(name), *cells))
@@ -301,14 +289,7 @@ def _shrink(source: Path, target: Path) -> None:
             )
 
 
-def main(arguments: Sequence[str]) -> None:
+def make_page(stand_ins: Path, real: Path, docs: Path) -> None:
     """Make docs/figures and docs/reproduction.md from two folders of results."""
-    if len(arguments) != 3:
-        raise InputError("give the folders of the stand-ins, of the real data, and of the docs.")
-    stand_ins, real, docs = map(Path, arguments)
     collect({"stand-in": stand_ins, "real": real}, docs / "figures")
     write_text(docs / "reproduction.md", render(docs / "figures"), force=True, public=True)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from experiments.release_options import (
+    OPTIONS,
+    compare_options,
+    options_markdown,
+    purpose_values,
+    read_homes,
+)
 
 import hushmeter as hm
 from hushmeter.releases.labels import cells_of
 from hushmeter.releases.purposes import PURPOSES
-from hushmeter.study.release_options import (
-    OPTIONS,
-    compare_options,
-    find_homes,
-    options_markdown,
-    purpose_values,
-)
 from tests.cli.test_commands import run
+from tests.experiments.conftest import run_experiment
 
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
     folder = tmp_path_factory.mktemp("receipts")
-    homes = find_homes(None)
+    homes = read_homes(None)
     return compare_options(homes, appliances=["kettle"], draws=12, receipts=folder), folder
 
 
@@ -71,7 +72,7 @@ def test_the_numbers_of_every_purpose_follow_from_the_cells():
 
 
 def test_bad_folders_are_one_sentence(tmp_path):
-    done = run("reproduce", "options", "--data", tmp_path / "no", "-o", tmp_path, expect=2)
-    assert "is not a folder" in done.stderr
-    wrong = run("reproduce", "fig2", "--receipts", tmp_path, "-o", tmp_path, expect=2)
-    assert "--receipts is for the item options" in wrong.stderr
+    done = run_experiment("options", "--data", tmp_path / "no", "-o", tmp_path, expect=1)
+    assert done.stderr == (
+        f"experiments: {tmp_path}/no is not a folder; name the folder of the data sets.\n"
+    )

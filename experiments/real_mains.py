@@ -104,7 +104,7 @@ class MainsHome:
     largest: float
 
 
-def find_homes(folder: Path, every_s: float, readings: int | None = None) -> Iterator[MainsHome]:
+def prepare_homes(folder: Path, every_s: float, readings: int | None = None) -> Iterator[MainsHome]:
     """Find the homes with real mains in a folder."""
     for name, trace in find_recordings(folder):
         yield _prepare(name, trace, every_s, readings)
@@ -160,7 +160,7 @@ def run_benchmark(
     rows = []
     learners = [name for name in names if name != SemiBlind.name]
     for every_s in intervals:
-        cases = list(find_homes(folder, every_s, readings))
+        cases = list(prepare_homes(folder, every_s, readings))
         for case in cases:
             rows += attack_home(case, learners, noise, seeds, training_seeds, note)
         if SemiBlind.name in names and every_s <= LONGEST_INTERVAL_S:
