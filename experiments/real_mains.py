@@ -32,6 +32,7 @@ from hushmeter.noise import Laplace
 from hushmeter.plot.figure import BLUE, GREEN, GREY, ORANGE, RED, new_figure, save_figure
 from hushmeter.read import read_home_recording
 from hushmeter.scoring import bootstrap_intervals, score
+from hushmeter.study import COMPARED
 from hushmeter.study.figures.sources import busiest_circuits, label_circuits
 from hushmeter.trace import SECONDS_PER_DAY, Trace
 
@@ -40,21 +41,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-ATTACKERS = (
-    "all-off",
-    "one-shot",
-    "multi-shot",
-    "hierarchical",
-    "co",
-    "ip",
-    "alip",
-    "fhmm",
-    "sparse-hmm",
-    "rnn",
-    "bayes",
-    "tcn",
-    "strongest",
-)
+ATTACKERS = ("all-off", *COMPARED, "rnn", "tcn", "strongest")
 """Attackers of the benchmark by default: all that learn a home within two minutes."""
 
 PARAMETERS: Mapping[str, Mapping[str, Any]] = {"rnn": {"most_readings": 20_000}}

@@ -13,7 +13,7 @@ from hushmeter.behaviour import (
     read_released_days,
     synthetic_profiles,
 )
-from hushmeter.behaviour.released_days import KINDS, released_columns
+from hushmeter.behaviour.stability import KINDS, released_columns
 from hushmeter.errors import DataError
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.metrics import adjusted_rand_score
 
 from hushmeter.behaviour import measure_stability, noise_levels, synthetic_profiles
 from hushmeter.behaviour.stability import (
+    adjusted_rand_index,
     band,
     checked_tariff,
     cluster_profiles,
@@ -132,3 +134,11 @@ def test_arrows_are_the_largest_moves(result):
     flows = [flow for _, _, flow in moves]
     assert flows == sorted(flows, reverse=True)
     assert all(source != target for source, target, _ in moves)
+
+
+def test_the_rand_index_agrees_with_scikit_learn(rng):
+    for k in (1, 2, 7):
+        one, other = rng.integers(0, k, 200), rng.integers(0, 5, 200)
+        mixed = np.where(rng.random(200) < 0.5, one, other)
+        for pair in ((one, other), (one, mixed), (one, one), (np.arange(200), one)):
+            assert adjusted_rand_index(*pair) == adjusted_rand_score(*pair)

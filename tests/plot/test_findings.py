@@ -5,7 +5,7 @@ import pytest
 
 import hushmeter as hm
 from hushmeter.plot.figure import save_figure
-from hushmeter.plot.findings import MOST_CUT_OUT, NAMES, draw_findings, has_days
+from hushmeter.plot.readings import MOST_CUT_OUT, NAMES, draw_findings, has_days
 from hushmeter.trace import Trace
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import hushmeter as hm
 from hushmeter.errors import InputError
-from hushmeter.price.day_clusters import cluster_days, cluster_fidelity, hourly_noise, whole_days
+from hushmeter.price.load import cluster_days, cluster_fidelity, hourly_noise, whole_days
 
 
 def make_noise(interval_s, every=None, epsilon=1.0):

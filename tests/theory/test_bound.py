@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hushmeter.errors import InputError
-from hushmeter.theory.bound import Bound
+from hushmeter.theory.one_shot import Bound
 
 
 @pytest.mark.parametrize(

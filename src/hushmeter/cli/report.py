@@ -31,8 +31,8 @@ def report(
     """
     from hushmeter.errors import InputError
     from hushmeter.files import refuse_overwrite
-    from hushmeter.report.collect import collect_results
     from hushmeter.report.page import missing_results, write_report
+    from hushmeter.report.results import collect_results
 
     if output.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"{output} must end in .html.")

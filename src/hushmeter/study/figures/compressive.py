@@ -21,8 +21,7 @@ from hushmeter.study.comparison import Comparison
 from hushmeter.study.definition import Case, Contender
 from hushmeter.study.figures import CALM, EPSILONS, Caption, ReproducedItem, Setting, compare
 from hushmeter.study.figures.sources import Source, find_concentrated, find_eight, find_thirteen
-from hushmeter.theory.bounds import BoundCurves, bound_curves
-from hushmeter.theory.curves import series_curves
+from hushmeter.theory.bounds import BoundCurves, bound_curves, series_curves
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -19,8 +19,8 @@ from hushmeter.battery import (
     operate,
     operate_noise,
 )
+from hushmeter.battery.battery import noise_distribution, stored_power, upkeep_power
 from hushmeter.battery.guarantee import simulate_saturation
-from hushmeter.battery.stored_energy import noise_distribution, stored_power, upkeep_power
 from hushmeter.errors import InputError
 
 KEY = bytes(range(32))
