@@ -120,9 +120,6 @@ def test_the_switches_of_a_trace():
     assert isinstance(trace, Trace)
 
 
-CONDITIONS = Conditions.__dataclass_fields__
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -144,10 +141,11 @@ CONDITIONS = Conditions.__dataclass_fields__
     ],
 )
 def test_bad_input_is_answered(arguments, message):
-    arguments = dict(arguments)
+    names = set(arguments) & set(Conditions.__dataclass_fields__)
+    conditions = Conditions(**{name: arguments[name] for name in names})
+    others = {name: value for name, value in arguments.items() if name not in names}
     with pytest.raises(InputError, match=message):
-        known = {name: arguments.pop(name) for name in set(arguments) & set(CONDITIONS)}
-        bounds(HOME, **arguments, conditions=Conditions(**known))
+        bounds(HOME, **others, conditions=conditions)
 
 
 def test_the_exact_curve_lies_between_the_corrected_bounds_and_below_the_limit():

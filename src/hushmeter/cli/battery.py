@@ -103,8 +103,9 @@ def battery(
     from hushmeter.privacy.units import with_longest_runs
 
     check_seed(seed)
-    for name in FIGURES if output is not None else ():
-        refuse_overwrite(output / f"{name}.png", force)
+    if output is not None:
+        for name in FIGURES:
+            refuse_overwrite(output / f"{name}.png", force)
     prices = Prices(energy_price, battery_price)
     acts = None if interval is None else seconds("interval", interval)
     store = Battery(capacity, power, discharge, efficiency, charge, acts or 6.0)

@@ -1,4 +1,4 @@
-"""Figures of the paper's adopters: a battery that makes the noise, and what protection is worth."""
+"""Figures of the paper's adopters: a battery that makes the noise, and what ε is worth."""
 
 from __future__ import annotations
 

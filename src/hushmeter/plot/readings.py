@@ -1,4 +1,4 @@
-"""Figures of readings: as they were read, what they show, thresholds of circuits, and an attack."""
+"""Figures of readings: as they were read, what they show, thresholds, and an attack."""
 
 from __future__ import annotations
 
