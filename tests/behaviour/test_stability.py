@@ -5,27 +5,29 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
-from hushmeter.behaviour import measure_stability, noise_levels, synthetic_profiles
-from hushmeter.behaviour.stability import (
-    adjusted_rand_index,
-    band,
-    checked_tariff,
-    cluster_profiles,
-    serving_costs,
-    staying_columns,
-)
-from hushmeter.errors import DataError, InputError
-from hushmeter.plot import behaviour as plot_behaviour
+
 import hushmeter as hm
 from hushmeter.behaviour import (
     ReleasedDays,
     cluster_released,
     compare_releases,
+    measure_stability,
+    noise_levels,
     read_released_days,
     synthetic_profiles,
 )
-from hushmeter.behaviour.stability import KINDS, released_columns
-from hushmeter.errors import DataError
+from hushmeter.behaviour.stability import (
+    KINDS,
+    adjusted_rand_index,
+    band,
+    checked_tariff,
+    cluster_profiles,
+    released_columns,
+    serving_costs,
+    staying_columns,
+)
+from hushmeter.errors import DataError, InputError
+from hushmeter.plot import behaviour as plot_behaviour
 
 TARIFF = np.r_[np.full(16, 0.1), np.full(5, 0.4), np.full(3, 0.1)]
 

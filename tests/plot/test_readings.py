@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 import hushmeter as hm
-from hushmeter.plot.readings import _stretches, draw_attack
 from hushmeter.plot.figure import save_figure
-from hushmeter.plot.readings import MOST_CUT_OUT, NAMES, draw_findings, has_days
+from hushmeter.plot.readings import (
+    MOST_CUT_OUT,
+    NAMES,
+    _stretches,
+    draw_attack,
+    draw_findings,
+    has_days,
+)
 from hushmeter.trace import Trace
+
 
 @pytest.fixture
 def attack():

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 import hushmeter as hm
-from hushmeter.errors import DataError
-from hushmeter.price.load import describe_load
+from hushmeter.errors import DataError, InputError
+from hushmeter.price.load import (
+    cluster_days,
+    cluster_fidelity,
+    describe_load,
+    hourly_noise,
+    whole_days,
+)
 from hushmeter.releases.restore import Estimate
-from hushmeter.errors import InputError
-from hushmeter.price.load import cluster_days, cluster_fidelity, hourly_noise, whole_days
 
 HOME = hm.synth.ready_home("evening")
 

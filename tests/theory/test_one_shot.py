@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hushmeter.errors import HushmeterError
+
+from hushmeter.errors import HushmeterError, InputError
 from hushmeter.home import Appliance, Home
 from hushmeter.noise import Gaussian, Laplace, Staircase
 from hushmeter.theory import one_shot
@@ -15,8 +16,8 @@ from hushmeter.theory.exact import (
     expected_switches,
     mean_shortfall,
 )
-from hushmeter.errors import InputError
 from hushmeter.theory.one_shot import Bound
+
 
 def random_home(rng):
     """From all alike to all different, from one appliance to twelve."""

@@ -35,9 +35,8 @@ from hushmeter.noise.laplace import Laplace
 from hushmeter.noise.mechanism import MAX_EPSILON
 from hushmeter.noise.parameters import exact, steps_apart
 from hushmeter.privacy.meters import metered
-from hushmeter.releases.restore import read_estimates
 from hushmeter.releases.request import Request
-from hushmeter.releases.restore import restore
+from hushmeter.releases.restore import read_estimates, restore
 from hushmeter.trace import SECONDS_PER_HOUR, Trace
 
 if TYPE_CHECKING:

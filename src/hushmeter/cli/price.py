@@ -32,8 +32,8 @@ from hushmeter.errors import InputError
 if TYPE_CHECKING:
     from hushmeter.price import Buyer, Menu
     from hushmeter.read import ReadOptions
-    from hushmeter.releases.restore import Estimate
     from hushmeter.releases.request import Request
+    from hushmeter.releases.restore import Estimate
     from hushmeter.trace import Trace
 
 

@@ -492,19 +492,64 @@ class KMedians:
         return -self._assign(X).loss
 
     def fit_predict(self, X: ArrayLike, y: Any = None) -> Labels:  # noqa: N803, ARG002
-        """Learn the centres and return the cluster of every profile."""
+        """Learn the centres and return the cluster of every profile.
+
+        Parameters
+        ----------
+        X : array_like, shape (n, d)
+            Profiles.
+        y : ignored
+            Present for compatibility with scikit-learn.
+
+        Returns
+        -------
+        array of int32, shape (n,)
+        """
         return self.fit(X).labels_
 
     def fit_transform(self, X: ArrayLike, y: Any = None) -> FloatArray:  # noqa: N803, ARG002
-        """Learn the centres and return the distances of every profile to them."""
+        """Learn the centres and return the distances of every profile to them.
+
+        Parameters
+        ----------
+        X : array_like, shape (n, d)
+            Profiles.
+        y : ignored
+            Present for compatibility with scikit-learn.
+
+        Returns
+        -------
+        array, shape (n, k)
+        """
         return self.fit(X).transform(X)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002
-        """Return the parameters by their names."""
+        """Return the parameters by their names.
+
+        Parameters
+        ----------
+        deep : ignored
+            Present for compatibility with scikit-learn.
+
+        Returns
+        -------
+        dict
+        """
         return {name: getattr(self, name) for name in PARAMETERS}
 
     def set_params(self, **parameters: Any) -> Self:
-        """Change parameters by their names."""
+        """Change parameters by their names.
+
+        Parameters
+        ----------
+        **parameters
+            New values.
+
+        Returns
+        -------
+        KMedians
+            The estimator itself.
+        """
         for name, value in parameters.items():
             if name not in PARAMETERS:
                 raise UnknownNameError("parameter of KMedians", name, PARAMETERS)
@@ -512,7 +557,17 @@ class KMedians:
         return self
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:  # noqa: ARG002
-        """Return the names of the columns of `transform`."""
+        """Return the names of the columns of `transform`.
+
+        Parameters
+        ----------
+        input_features : ignored
+            Present for compatibility with scikit-learn.
+
+        Returns
+        -------
+        array of str, shape (k,)
+        """
         return np.array([f"kmedians{j}" for j in range(len(self.cluster_centers_))], dtype=object)
 
     def __sklearn_tags__(self) -> Any:

@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from hushmeter.advice.planner import Goal
-    from hushmeter.advice.planner import FrontLine
+    from hushmeter.advice.planner import FrontLine, Goal
     from hushmeter.battery.assessment import BatteryCase, Exposure
     from hushmeter.battery.guarantee import Sizing
     from hushmeter.price import Menu

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hushmeter.checks import BoolArray, FloatArray
-from hushmeter.learn.homes import LearntHome
 from hushmeter.learn.habits import LocalReadings, clean, slot_length
+from hushmeter.learn.homes import LearntHome
 from hushmeter.learn.statements import Finding, Findings
 from hushmeter.plot.figure import (
     BLUE,

@@ -19,8 +19,14 @@ from hushmeter.noise.losses import DELTA
 from hushmeter.plot.accuracy import draw_bounds, draw_sweep, mean_and_band
 from hushmeter.plot.readings import draw_hours
 from hushmeter.privacy.units import Unit, calibrate, resolve_unit
-from hushmeter.releases.purposes import DAYS_PER_MONTH, HOURS_PER_DAY, PRICE_PER_KWH, Cost, expect_cost
 from hushmeter.releases.promise import account
+from hushmeter.releases.purposes import (
+    DAYS_PER_MONTH,
+    HOURS_PER_DAY,
+    PRICE_PER_KWH,
+    Cost,
+    expect_cost,
+)
 from hushmeter.report.page import (
     Cell,
     Row,
@@ -63,8 +69,8 @@ from hushmeter.trace import SECONDS_PER_HOUR
 if TYPE_CHECKING:
     import pandas as pd
 
-    from hushmeter.noise.mechanism import Mechanism
     from hushmeter.noise.losses import Composition
+    from hushmeter.noise.mechanism import Mechanism
     from hushmeter.study.definition import Case, Study
     from hushmeter.theory.one_shot import Bound
 
