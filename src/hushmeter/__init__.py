@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from hushmeter.releases.restore import restore
     from hushmeter.releases.verify import verify
     from hushmeter.scoring import Score, score
-    from hushmeter.study.plan import Study, read_study
+    from hushmeter.study.definition import Study, read_study
     from hushmeter.study.sweep import sweep
     from hushmeter.theory.bounds import Bounds, bounds
     from hushmeter.theory.exact import exact_accuracy
@@ -141,7 +141,7 @@ _NAMES = {
     "releases.restore": "restore",
     "releases.verify": "verify",
     "scoring": "Score score",
-    "study.plan": "Study read_study",
+    "study.definition": "Study read_study",
     "study.sweep": "sweep",
     "theory.bounds": "Bounds bounds",
     "theory.exact": "exact_accuracy",

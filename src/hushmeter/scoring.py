@@ -508,7 +508,7 @@ def _score_appliance(
         off_floor=1 - on_share,
         hold_floor=float((actual == actual[0]).mean()),
         floor=floor,
-        visibility=_ratio(alpha - floor, 1 - floor),
+        visibility=visibility(alpha, floor),
         f1=_ratio(2 * hits, 2 * hits + false_alarms + misses),
         balanced_accuracy=_mean_of(recalls),
         mcc=(hits * quiet - false_alarms * misses) / spread if spread else 0.0,
@@ -548,6 +548,14 @@ def _names(names: Iterable[str] | None, n: int) -> tuple[str, ...]:
     if len(given) != n:
         raise InputError(f"{len(given)} names were given for {n} appliances.")
     return given
+
+
+def visibility(alpha: float, floor: float) -> float:
+    """Return (α − floor)/(1 − floor), the share of the doubt of a guess without data that is gone.
+
+    It is NaN if the guess is always correct.
+    """
+    return _ratio(alpha - floor, 1 - floor)
 
 
 def _ratio(part: float, whole: float) -> float:

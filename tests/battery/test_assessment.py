@@ -9,15 +9,13 @@ import pytest
 import hushmeter as hm
 from hushmeter.battery import Battery, choose_control, operate
 from hushmeter.battery.assessment import (
+    BatteryCase,
     attack_metered,
-    compare_controllers,
     mean_visibility,
-    sweep_capacity,
     tell_guarantee,
     tell_visibility,
 )
-from hushmeter.battery.guarantee import assess_guarantee
-from hushmeter.battery.sizing import Prices, expect_year
+from hushmeter.battery.guarantee import Prices, assess_guarantee, expect_year
 from hushmeter.privacy.units import calibrate, resolve_unit
 
 HOME = hm.synth.ready_home("evening")
@@ -26,10 +24,14 @@ UNIT = resolve_unit(home=HOME, appliance="television", interval_s=6.0)
 NOISE = calibrate("laplace", 1.0, UNIT)
 
 
+def make_case(battery, control):
+    return BatteryCase(HOME, LOAD, UNIT, NOISE, battery, control, Prices(), 0.01, seed=0)
+
+
 def test_visibility_rises_where_the_battery_fails():
     control = choose_control("direct", 7200)
     sizes = [0.0002, 0.0005, 0.002, 0.4, 1.0]
-    sweep = sweep_capacity(LOAD, HOME, Battery(1.0, 3.0), NOISE, control, sizes, horizons=50)
+    sweep = make_case(Battery(1.0, 3.0), control).sweep_capacity(sizes, horizons=50)
     small, large = sweep[:3], sweep[3:]
     assert all(point.rate == 1 and point.bound == 1 for point in small)
     assert all(point.rate == 0 and point.bound < 1e-3 for point in large)
@@ -43,7 +45,7 @@ def test_visibility_rises_where_the_battery_fails():
 
 def test_controllers_side_by_side():
     control = choose_control("reserved", 7200)
-    runs = compare_controllers(LOAD, Battery(0.5, 3.0), NOISE, control)
+    runs = make_case(Battery(0.5, 3.0), control).compare_controllers()
     assert list(runs) == ["direct", "reserved", "lookahead", "flatten", "stepping"]
     seen = {
         name: mean_visibility(attack_metered(LOAD, run.metered, HOME)) for name, run in runs.items()

@@ -11,6 +11,7 @@ from scipy.stats import binom
 
 import hushmeter as hm
 from hushmeter.battery import Battery, Control, choose_control, operate_noise
+from hushmeter.battery.battery import StoredEnergy, _gather
 from hushmeter.battery.guarantee import (
     _pulled,
     assess_guarantee,
@@ -20,7 +21,6 @@ from hushmeter.battery.guarantee import (
     simulate_saturation,
     upper_limit,
 )
-from hushmeter.battery.stored_energy import StoredEnergy, _gather
 from hushmeter.errors import InputError
 from hushmeter.privacy.units import calibrate, resolve_unit
 

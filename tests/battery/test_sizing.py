@@ -9,12 +9,13 @@ import pytest
 
 import hushmeter as hm
 from hushmeter.battery import Battery, choose_control
-from hushmeter.battery.guarantee import bound_saturation, simulate_saturation
-from hushmeter.battery.sizing import (
+from hushmeter.battery.guarantee import (
     Prices,
+    bound_saturation,
     expect_year,
     horizon_readings,
     least_epsilon,
+    simulate_saturation,
     size_battery,
     size_table,
 )

@@ -37,12 +37,3 @@ def test_table_1_on_real_data(tmp_path, shared_data):
     done = run("reproduce", "table1", "--data", shared_data, "-o", tmp_path)
     assert "REDD building 1" in done.stdout
     assert {path.name for path in tmp_path.iterdir()} == {"table1.csv", "table1.txt"}
-
-
-def test_real_mains_needs_a_folder(tmp_path):
-    done = run("reproduce", "real-mains", "-o", tmp_path / "out", expect=2)
-    assert "real-mains needs --data DIR" in done.stderr
-    done = run("reproduce", "real-mains", "--data", tmp_path, "-o", tmp_path / "out", expect=1)
-    assert "no recording with metered mains" in done.stderr
-    done = run("reproduce", "fig2", "-a", "co", "-o", tmp_path / "out", expect=2)
-    assert "--attacker and --every are for the item real-mains" in done.stderr

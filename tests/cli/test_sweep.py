@@ -8,7 +8,7 @@ import pandas as pd
 
 import hushmeter as hm
 from hushmeter.cli.sweep import _some
-from hushmeter.study.plan import read_study
+from hushmeter.study.definition import read_study
 from tests.cli.test_commands import run
 from tests.study.test_sweep import STUDY
 

@@ -1,20 +1,25 @@
-"""KMedians: a scikit-learn estimator whose loss no plain restart beats."""
+"""KMedians: the methods of a scikit-learn estimator, and a loss that no plain restart beats."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tracemalloc
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
+from sklearn.base import clone
 from sklearn.cluster import kmeans_plusplus
 from sklearn.datasets import load_digits
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from hushmeter.behaviour import KMedians, synthetic_profiles
 from hushmeter.errors import InputError
 from hushmeter.learn import kmedians
-from hushmeter.learn.kmedians import assign_to, descend, sort_columns
+from hushmeter.learn.kmedians import ConvergenceWarning, assign_to, descend, sort_columns
 
 
 def distances(profiles, centres):
@@ -48,13 +53,73 @@ def days():
     return synthetic_profiles(900, shapes=30, spread=0.3, seed=1).values, 15
 
 
-def test_it_is_a_scikit_learn_estimator():
-    failed = [
+OWN_WORDS = {
+    "check_dtype_object",
+    "check_estimators_empty_data_messages",
+    "check_estimators_nan_inf",
+    "check_estimator_sparse_tag",
+    "check_estimator_sparse_array",
+    "check_estimator_sparse_matrix",
+    "check_fit2d_predict1d",
+}
+"""Checks that want an error in scikit-learn's own words; ours are in `test_bad_profiles`."""
+
+
+@pytest.mark.filterwarnings("ignore:Estimator KMedians does not inherit:UserWarning")
+def test_it_has_the_methods_of_a_scikit_learn_estimator():
+    failed = {
         result["check_name"]
         for result in check_estimator(KMedians(), on_fail=None, on_skip=None)
         if result["status"] == "failed"
-    ]
-    assert failed == []
+    }
+    # An estimator that does not import scikit-learn cannot raise its NotFittedError.
+    assert failed <= OWN_WORDS | {"check_estimators_unfitted"}
+
+
+def test_it_works_in_a_pipeline_and_can_be_cloned(rng):
+    profiles = rng.random((60, 24))
+    model = KMedians(3, random_state=0)
+    chain = make_pipeline(StandardScaler(), clone(model)).fit(profiles)
+    assert chain.predict(profiles).shape == (60,)
+    assert chain.transform(profiles).shape == (60, 3)
+    names = chain.get_feature_names_out()
+    assert names.tolist() == ["kmedians0", "kmedians1", "kmedians2"]
+    assert repr(model) == repr(clone(model))
+    np.testing.assert_array_equal(model.fit_predict(profiles), model.labels_)
+    with pytest.raises(InputError, match="did you mean 'n_clusters'"):
+        model.set_params(n_cluster=3)
+
+
+@pytest.mark.parametrize(
+    ("profiles", "message"),
+    [
+        (np.ones(3), "must have shape"),
+        (np.ones((3, 0)), "must have shape"),
+        ([[1.0, np.nan]], "must be finite, but row 0 is not"),
+        (np.ones((3, 2)) * 1j, "must be real"),
+        (csr_matrix(np.eye(3)), "must be a matrix of numbers"),
+        ([[{}]], "must be a matrix of numbers"),
+    ],
+)
+def test_bad_profiles_are_one_sentence(profiles, message):
+    with pytest.raises(ValueError, match=message):
+        KMedians(1).fit(profiles)
+
+
+def test_a_model_without_centres_predicts_nothing(rng):
+    with pytest.raises(InputError, match="call fit first"):
+        KMedians(2).predict(rng.random((5, 4)))
+    with pytest.raises(InputError, match="X has 3 features, but KMedians is expecting 4"):
+        KMedians(2).fit(rng.random((5, 4))).predict(rng.random((5, 3)))
+
+
+def test_the_package_does_not_import_scikit_learn():
+    code = (
+        "import sys, hushmeter.behaviour as b; import hushmeter.behaviour.stability; b.KMedians; "
+        "print('sklearn' in sys.modules or 'joblib' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
 
 
 @pytest.mark.parametrize("data", [blobs, digits, days])

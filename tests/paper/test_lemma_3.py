@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hushmeter.home import Appliance, Home
-from hushmeter.theory.bounds import bounds
+from hushmeter.theory.bounds import Conditions, bounds
 from hushmeter.theory.exact import ContinuousLaplace, exact_accuracy
 from hushmeter.theory.one_shot import (
     corrected_lower,
@@ -88,7 +88,10 @@ def test_0_violations_with_a_disturbance_known_in_the_mean(rng):
 
 def test_a_disturbance_only_weakens_the_bounds():
     home = make_home(POWERS, 2.0)
-    answers = [bounds(home, 0.05, disturbance=y) for y in (0.0, 10.0, 100.0, 5_000.0)]
+    answers = [
+        bounds(home, 0.05, conditions=Conditions(disturbance=y))
+        for y in (0.0, 10.0, 100.0, 5_000.0)
+    ]
     assert np.all(np.diff([a.lower.raw for a in answers]) <= 0)
     assert np.all(np.diff([a.upper.raw for a in answers]) >= 0)
     assert answers[-1].lower.vacuous

@@ -9,7 +9,7 @@ import pytest
 from scipy.integrate import quad
 
 from hushmeter.home import Appliance, Home
-from hushmeter.theory.bounds import bounds
+from hushmeter.theory.bounds import Conditions, bounds
 from hushmeter.theory.exact import ContinuousLaplace, exact_curve
 from hushmeter.theory.one_shot import corrected_lower, integral_lower, printed_lower
 
@@ -77,7 +77,7 @@ def test_the_integral_form_is_the_papers_integral(n, delta, c, epsilon):
 def test_the_exponent_is_misprinted():
     home = alike(364.27)
     answer = {
-        form: bounds(home, 0.01, form=form, recovery_constant=0.015).lower
+        form: bounds(home, 0.01, form=form, conditions=Conditions(recovery_constant=0.015)).lower
         for form in ("printed", "integral")
     }
     assert answer["printed"].raw == pytest.approx(-0.706, abs=5e-4)

@@ -9,7 +9,7 @@ import pytest
 from scipy.integrate import quad
 
 from hushmeter.home import Appliance, Home
-from hushmeter.theory.bounds import bounds
+from hushmeter.theory.bounds import Conditions, bounds
 from hushmeter.theory.exact import ContinuousLaplace, exact_curve
 from hushmeter.theory.one_shot import corrected_upper, integral_upper, printed_upper
 
@@ -134,8 +134,11 @@ def test_opposite_switches_are_covered_by_the_cancelled_power():
     home = make_home([100, 160, 150], 1.0)
     scale = 60.0
     exact = float(exact_curve(home, scale, [1, -1, 0]))
-    mixed = bounds(home, 0.5 / scale, switched=[1, -1, 0])
+    mixed = bounds(home, 0.5 / scale, conditions=Conditions(switched=[1, -1, 0]))
     assert mixed.upper.raw >= exact
     by_hand = corrected_upper(home, ContinuousLaplace(scale), 2, cancelled_power=200.0)
     assert mixed.upper.raw == pytest.approx(by_hand.raw)
-    assert bounds(home, 0.5 / scale, max_switches=2, mixed=True).upper.raw >= exact
+    assert (
+        bounds(home, 0.5 / scale, max_switches=2, conditions=Conditions(mixed=True)).upper.raw
+        >= exact
+    )

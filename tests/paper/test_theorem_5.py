@@ -9,8 +9,8 @@ from hushmeter import synth
 from hushmeter.attack.multi_shot import MultiShot
 from hushmeter.home import Appliance, Home
 from hushmeter.theory import multi_shot
-from hushmeter.theory.bound import Bound
 from hushmeter.theory.bounds import bounds
+from hushmeter.theory.one_shot import Bound
 
 
 def test_the_printed_lower_bound_exceeds_one():

@@ -12,7 +12,7 @@ from hushmeter.behaviour.profiles import synthetic_profiles
 from hushmeter.errors import DataError, InputError
 from hushmeter.price import Buyer, price_menu, rescale, tell_menu, vary_menu
 from hushmeter.price.load import describe_load
-from hushmeter.price.menu import appliance_visibility, make_entry
+from hushmeter.price.menu import Sale, appliance_visibility
 from hushmeter.privacy.units import calibrate, resolve_unit
 from hushmeter.releases.restore import Estimate
 from hushmeter.releases.search import best_grid
@@ -33,10 +33,9 @@ def menu():
 @pytest.mark.parametrize("use", ["hourly", "forecast", "clusters", "appliances"])
 def test_menus_are_monotone(mechanism, use):
     found = price_menu(
-        SMALL,
+        hm.Request(home=SMALL, epsilon=1, mechanism=mechanism),
         TRACE,
         epsilons=EPSILONS,
-        mechanism=mechanism,
         buyer=Buyer(use=use),
         profiles=PROFILES,
         refine=0,
@@ -158,7 +157,7 @@ def test_the_noise_of_an_hour_is_that_of_its_readings(every, readings):
     unit = hm.resolve_unit(interval_s=900.0, home=home, every=every)
     noise = hm.calibrate("laplace", 1.0, unit)
     load = describe_load(hm.Trace(np.arange(48.0), 3600.0))
-    entry = make_entry(noise, 1.0, home, unit, load, (1.0,), Buyer())
+    entry = Sale(home, unit, load, (1.0,), Buyer()).entry(noise, 1.0)
     assert entry.hourly_noise_w == pytest.approx(noise.std / np.sqrt(readings))
 
 
@@ -166,7 +165,8 @@ def test_a_meter_of_7_seconds_has_a_menu():
     """Without a length every reading is released; 30 minutes become 257 readings, 1799 s."""
     trace = hm.synth.trace(SMALL, 12_343, interval_s=7.0, seed=1)
     assert price_menu(SMALL, trace, epsilons=(0.1, 1.0), refine=0).unit.window == 1
-    menu = price_menu(SMALL, trace, epsilons=(0.1, 1.0), refine=0, every="30min")
+    request = hm.Request(home=SMALL, epsilon=1, every="30min")
+    menu = price_menu(request, trace, epsilons=(0.1, 1.0), refine=0)
     assert menu.unit.window == 257
     assert "on readings of 1799 s;" in menu.assumptions[0]
 
@@ -195,7 +195,7 @@ def test_errors_of_released_hours_reach_every_number(use):
     )
     for entry in menu.entries:
         noise = calibrate("laplace", entry.epsilon, menu.unit, grid=best_grid(menu.unit))
-        other = make_entry(noise, entry.epsilon, SMALL, menu.unit, moved, menu.harm, buyer)
+        other = Sale(SMALL, menu.unit, moved, menu.harm, buyer).entry(noise, entry.epsilon)
         slope = (other.willingness - entry.willingness) / small
         assert abs(slope) == pytest.approx(entry.willingness_se, rel=1e-3)
         slope = (other.forecast_w - entry.forecast_w) / small

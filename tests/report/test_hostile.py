@@ -10,7 +10,7 @@ import pytest
 import hushmeter as hm
 from hushmeter.plot.figure import new_figure, save_figure
 from hushmeter.releases.release import release
-from hushmeter.study.figures.item import Caption, ReproducedItem
+from hushmeter.study.figures import Caption, ReproducedItem
 from hushmeter.study.sweep import run_study
 from tests.report.conftest import STUDY
 from tests.report.pages import make_page

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import shutil
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.stats import t
 
 import hushmeter as hm
 from hushmeter.formatting import format_watts, out_of_100
-from hushmeter.study.breakpoints import fit_breakpoints
-from hushmeter.study.figures import Setting, reproduce
-from hushmeter.study.figures.item import Caption, ReproducedItem
-from hushmeter.study.plan import read_study
+from hushmeter.report.page import SHADES, number, shade, signed, spread_out
+from hushmeter.study.comparison import fit_breakpoints
+from hushmeter.study.definition import read_study
+from hushmeter.study.figures import Caption, ReproducedItem, Setting, reproduce
 from tests.report.pages import make_page
 
 NAME = "three & more"
@@ -189,3 +192,37 @@ def test_items_of_the_paper(tmp_path):
 
 def test_the_same_results_give_the_same_page(page, swept, tmp_path):
     assert make_page([swept], tmp_path).text == page.text
+
+
+@pytest.mark.parametrize(
+    ("value", "word"),
+    [(0.01234, "0.0123"), (12345.6, "12346"), (-3.5, "−3.5"), (999.4, "999"), (1e6, "1000000")],
+)
+def test_numbers_have_no_powers_of_ten(value, word):
+    assert number(value) == word
+
+
+def test_signed_numbers_never_say_minus_zero():
+    assert signed(-0.0001) == "+0.000"
+    assert signed(-0.0126) == "−0.013"
+    assert signed(0.5) == "+0.500"
+
+
+@given(st.floats(-2, 2))
+def test_shades_rise_with_the_share(share):
+    assert 0 <= shade(share) <= SHADES
+    assert shade(share) <= shade(share + 0.3)
+    assert abs(shade(share) - SHADES * min(max(share, 0), 1)) <= 0.5 + 1e-9
+
+
+def test_nothing_and_unknown_have_no_shade():
+    assert shade(math.nan) == shade(-0.3) == shade(0.0) == shade(0.09) == 0
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=30, unique=True), st.integers(2, 9))
+def test_a_choice_keeps_both_ends_and_the_order(values, most):
+    chosen = spread_out(values, most)
+    assert chosen[0] == values[0]
+    assert chosen[-1] == values[-1]
+    assert len(chosen) == min(most, len(values))
+    assert sorted(map(values.index, chosen)) == list(map(values.index, chosen))

@@ -7,9 +7,8 @@ from scipy.stats import ttest_1samp
 
 import hushmeter as hm
 from hushmeter.plot.accuracy import VACUOUS, draw_sweep, mean_and_band
-from hushmeter.study.figures import ITEMS, Setting, compressive, reproduce
+from hushmeter.study.figures import ITEMS, MOST_WORDS, Setting, compressive, reproduce
 from hushmeter.study.figures import attackers as figure_attackers
-from hushmeter.study.figures.item import MOST_WORDS
 from hushmeter.theory.bounds import bounds
 
 # One worker makes the items once for all of them.

@@ -3,14 +3,20 @@ from __future__ import annotations
 import json
 import sys
 
-import joblib
 import numpy as np
 import pandas as pd
 import pytest
 
 import hushmeter as hm
 from hushmeter.files import write_table
-from hushmeter.study.plan import Case, Contender, Study, parse_epsilons, read_study, split_trace
+from hushmeter.study.definition import (
+    Case,
+    Contender,
+    Study,
+    parse_epsilons,
+    read_study,
+    split_trace,
+)
 from hushmeter.study.sweep import KEYS, measure_utility, run_study, sweep
 
 STUDY = """
@@ -99,8 +105,9 @@ def test_results_are_the_same_on_a_dask_cluster(path):
     cluster = distributed.LocalCluster(
         n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
     )
-    with cluster, distributed.Client(cluster), joblib.parallel_config(backend="dask"):
-        pd.testing.assert_frame_equal(without_time(sweep(path, jobs=-1)), alone)
+    with cluster, distributed.Client(cluster) as client:
+        there = sweep(path, executor=client.get_executor())
+    pd.testing.assert_frame_equal(without_time(there), alone)
 
 
 def test_a_killed_sweep_goes_on_where_it_stopped(path, tmp_path):

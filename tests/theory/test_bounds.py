@@ -11,7 +11,7 @@ from hushmeter import synth
 from hushmeter.errors import InputError
 from hushmeter.home import Appliance, Home
 from hushmeter.noise import Gaussian, Laplace, Staircase
-from hushmeter.theory.bounds import bound_curves, bounds
+from hushmeter.theory.bounds import Conditions, bound_curves, bounds
 from hushmeter.theory.exact import exact_accuracy, exact_curve
 from hushmeter.theory.universal import laplace_limit
 from hushmeter.trace import Trace
@@ -65,7 +65,7 @@ def test_an_array_of_epsilons_gives_the_values_of_each():
 
 
 def test_knowing_what_switched_sharpens():
-    known = bounds(RAE, 0.05, switched=["television"])
+    known = bounds(RAE, 0.05, conditions=Conditions(switched=["television"]))
     worst = bounds(RAE, 0.05, max_switches=1)
     assert known.lower.raw > worst.lower.raw
     assert known.upper.raw == worst.upper.raw
@@ -83,27 +83,32 @@ def test_knowing_what_switched_sharpens():
     ],
 )
 def test_a_mechanism_brings_its_own_noise(mechanism):
-    answer = bounds(HOME, mechanism=mechanism)
+    answer = bounds(HOME, conditions=Conditions(mechanism=mechanism))
     for vector in np.vstack([np.zeros(8), np.eye(8)]):
         exact = exact_accuracy(HOME, vector, mechanism=mechanism)
         assert answer.lower.raw <= exact <= answer.upper.raw
 
 
 def test_a_fine_grid_is_the_continuous_noise():
-    fine = bounds(HOME, mechanism=Laplace(0.2, 10, "0.001", on_grid=True))
+    fine = bounds(HOME, conditions=Conditions(mechanism=Laplace(0.2, 10, "0.001", on_grid=True)))
     continuous = bounds(HOME, 0.2, sensitivity=10.0)
     assert fine.lower.raw == pytest.approx(continuous.lower.raw, abs=1e-7)
     assert fine.upper.raw == pytest.approx(continuous.upper.raw, abs=1e-7)
-    printed = bounds(HOME, mechanism=Laplace(0.2, 10, on_grid=True), form="printed")
+    printed = bounds(
+        HOME, form="printed", conditions=Conditions(mechanism=Laplace(0.2, 10, on_grid=True))
+    )
     assert printed.lower.raw == pytest.approx(
         bounds(HOME, 0.2, sensitivity=10.0, form="printed").lower.raw
     )
 
 
 def test_rounding_to_the_grid_is_a_disturbance():
-    rounded = bounds(HOME, mechanism=Laplace(0.2, 10, 5))
+    rounded = bounds(HOME, conditions=Conditions(mechanism=Laplace(0.2, 10, 5)))
     same_noise = Laplace(0.2, 15, 5, on_grid=True)
-    assert rounded.lower.raw == bounds(HOME, mechanism=same_noise, disturbance=5.0).lower.raw
+    assert (
+        rounded.lower.raw
+        == bounds(HOME, conditions=Conditions(mechanism=same_noise, disturbance=5.0)).lower.raw
+    )
 
 
 def test_the_switches_of_a_trace():
@@ -136,8 +141,11 @@ def test_the_switches_of_a_trace():
     ],
 )
 def test_bad_input_is_answered(arguments, message):
+    names = set(arguments) & set(Conditions.__dataclass_fields__)
+    conditions = Conditions(**{name: arguments[name] for name in names})
+    others = {name: value for name, value in arguments.items() if name not in names}
     with pytest.raises(InputError, match=message):
-        bounds(HOME, **arguments)
+        bounds(HOME, **others, conditions=conditions)
 
 
 def test_the_exact_curve_lies_between_the_corrected_bounds_and_below_the_limit():

@@ -7,7 +7,7 @@ import pytest
 
 from hushmeter.errors import InputError
 from hushmeter.theory import multi_shot
-from hushmeter.theory.bound import Bound
+from hushmeter.theory.one_shot import Bound
 
 
 def test_errors_add_up_and_stop_at_one():

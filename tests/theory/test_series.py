@@ -13,8 +13,8 @@ import hushmeter as hm
 from hushmeter.attack.multi_shot import MultiShot
 from hushmeter.attack.one_shot import solve_relaxed
 from hushmeter.errors import InputError
-from hushmeter.theory.exact import ContinuousLaplace, appliance_accuracy
-from hushmeter.theory.series import series_accuracy
+from hushmeter.theory.bounds import Conditions
+from hushmeter.theory.exact import ContinuousLaplace, appliance_accuracy, series_accuracy
 
 SIMILAR = hm.synth.ready_home("similar8")
 
@@ -154,7 +154,9 @@ def test_theorem_5_encloses_the_exact_value():
     for epsilon in ("0.1", "1"):
         mechanism = hm.Laplace(epsilon, 1, on_grid=True)
         exact = series_accuracy(SIMILAR, trace, mechanism=mechanism)[1:].mean()
-        bound = hm.bounds(SIMILAR, mechanism=mechanism, readings=600, max_switches=switches)
+        bound = hm.bounds(
+            SIMILAR, readings=600, max_switches=switches, conditions=Conditions(mechanism=mechanism)
+        )
         assert float(bound.lower) <= exact <= float(bound.upper)
 
 

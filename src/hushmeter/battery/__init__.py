@@ -33,7 +33,7 @@ later reading of the horizon; its ε is the composition of these losses (`contro
 noise adds them as squares and loses little, Laplace noise loses more.
 """
 
-from hushmeter.battery.storage import (
+from hushmeter.battery.battery import (
     BASELINES,
     CONTROLLERS,
     Battery,

@@ -8,21 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hushmeter.attack.registry import attackers
-from hushmeter.battery.guarantee import (
-    Guarantee,
-    assess_guarantee,
-    bound_saturation,
-    simulate_saturation,
-)
-from hushmeter.battery.sizing import (
-    Prices,
-    Sizing,
-    Upkeep,
-    least_epsilon,
-    size_battery,
-    size_table,
-)
-from hushmeter.battery.storage import (
+from hushmeter.battery.battery import (
     BASELINES,
     CONTROLLERS,
     Battery,
@@ -31,6 +17,18 @@ from hushmeter.battery.storage import (
     choose_control,
     hide_load,
     operate,
+)
+from hushmeter.battery.guarantee import (
+    Guarantee,
+    Prices,
+    Sizing,
+    Upkeep,
+    assess_guarantee,
+    bound_saturation,
+    least_epsilon,
+    simulate_saturation,
+    size_battery,
+    size_table,
 )
 from hushmeter.errors import DataError
 from hushmeter.formatting import out_of_100, short_duration
@@ -141,7 +139,11 @@ class BatteryCase:
         if self.load.states is None:
             return None
         before = attack_metered(self.load, self.load, self.home, attacker=attacker, seed=self.seed)
-        after = attack_metered(
+        return before, self.attack_behind(metered, attacker)
+
+    def attack_behind(self, metered: Trace, attacker: str) -> Score:
+        """Score an attacker behind the battery, whose noise it knows; see `attack_metered`."""
+        return attack_metered(
             self.load,
             metered,
             self.home,
@@ -149,7 +151,41 @@ class BatteryCase:
             mechanism=self.mechanism,
             seed=self.seed,
         )
-        return before, after
+
+    def sweep_capacity(
+        self, capacities: Sequence[float], attacker: str = ATTACKER, *, horizons: int = 200
+    ) -> tuple[Exposure, ...]:
+        """Measure failures and visibility behind batteries of several capacities [kWh]."""
+        found = []
+        for capacity in capacities:
+            sized = replace(self.battery, capacity_kwh=capacity)
+            seen = simulate_saturation(
+                self.mechanism, sized, self.control, horizons=horizons, rng=self.seed
+            )
+            done = operate(self.load, sized, self.mechanism, self.control, rng=self.seed)
+            found.append(
+                Exposure(
+                    capacity,
+                    seen.saturated / seen.horizons,
+                    bound_saturation(self.mechanism, sized, self.control),
+                    seen.cut_share,
+                    mean_visibility(self.attack_behind(done.metered, attacker)),
+                )
+            )
+        return tuple(found)
+
+    def compare_controllers(self) -> dict[str, Operation]:
+        """Operate the same battery and noise under every controller.
+
+        The two load-hiding baselines, which promise no ε, are operated as well.
+        """
+        done = {}
+        for name in CONTROLLERS:
+            same = self.control
+            if same.name != name:
+                same = choose_control(name, same.readings)
+            done[name] = operate(self.load, self.battery, self.mechanism, same, rng=self.seed)
+        return done | {name: hide_load(self.load, self.battery, name) for name in BASELINES}
 
 
 def attack_metered(
@@ -178,56 +214,6 @@ def mean_visibility(found: Score) -> float:
     """
     seen = [a.visibility for a in found.per_appliance if not math.isnan(a.visibility)]
     return sum(max(v, 0.0) for v in seen) / len(seen) if seen else math.nan
-
-
-def sweep_capacity(
-    load: Trace,
-    home: Home,
-    battery: Battery,
-    mechanism: Mechanism,
-    control: Control,
-    capacities: Sequence[float],
-    *,
-    attacker: str = ATTACKER,
-    horizons: int = 200,
-    seed: int = 0,
-) -> tuple[Exposure, ...]:
-    """Measure failures and visibility of the same noise behind batteries of several capacities.
-
-    Units: `capacities` [kWh].
-    """
-    found = []
-    for capacity in capacities:
-        sized = replace(battery, capacity_kwh=capacity)
-        seen = simulate_saturation(mechanism, sized, control, horizons=horizons, rng=seed)
-        done = operate(load, sized, mechanism, control, rng=seed)
-        result = attack_metered(
-            load, done.metered, home, attacker=attacker, mechanism=mechanism, seed=seed
-        )
-        found.append(
-            Exposure(
-                capacity,
-                seen.saturated / seen.horizons,
-                bound_saturation(mechanism, sized, control),
-                seen.cut_share,
-                mean_visibility(result),
-            )
-        )
-    return tuple(found)
-
-
-def compare_controllers(
-    load: Trace, battery: Battery, mechanism: Mechanism, control: Control, *, seed: int = 0
-) -> dict[str, Operation]:
-    """Operate the same battery and noise under every controller.
-
-    The two load-hiding baselines, which promise no ε, are operated as well.
-    """
-    done = {}
-    for name in CONTROLLERS:
-        same = control if control.name == name else choose_control(name, control.readings)
-        done[name] = operate(load, battery, mechanism, same, rng=seed)
-    return done | {name: hide_load(load, battery, name) for name in BASELINES}
 
 
 def tell_guarantee(

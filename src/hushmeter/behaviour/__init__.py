@@ -1,6 +1,6 @@
 """Appendix A: clusters of daily load profiles, and how noise changes them.
 
-The names are imported at their first use, because importing scikit-learn and numba is slow.
+The names are imported at their first use, because importing numba is slow.
 """
 
 from __future__ import annotations
@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hushmeter.behaviour.profiles import Profiles, read_profiles, synthetic_profiles
-    from hushmeter.behaviour.released_days import (
+    from hushmeter.behaviour.stability import (
+        NoiseLevel,
         ReleasedClusters,
         ReleasedDays,
+        Stability,
         cluster_released,
         compare_releases,
+        measure_stability,
+        noise_levels,
         read_released_days,
     )
-    from hushmeter.behaviour.stability import NoiseLevel, Stability, measure_stability, noise_levels
     from hushmeter.behaviour.staying import Staying, pair_probability, stay_bounds
     from hushmeter.learn.kmedians import KMedians
 
@@ -44,17 +47,17 @@ _ORIGIN = {
     "KMedians": ".learn.kmedians",
     "NoiseLevel": "stability",
     "Profiles": "profiles",
-    "ReleasedClusters": "released_days",
-    "ReleasedDays": "released_days",
+    "ReleasedClusters": "stability",
+    "ReleasedDays": "stability",
     "Stability": "stability",
     "Staying": "staying",
-    "cluster_released": "released_days",
-    "compare_releases": "released_days",
+    "cluster_released": "stability",
+    "compare_releases": "stability",
     "measure_stability": "stability",
     "noise_levels": "stability",
     "pair_probability": "staying",
     "read_profiles": "profiles",
-    "read_released_days": "released_days",
+    "read_released_days": "stability",
     "stay_bounds": "staying",
     "synthetic_profiles": "profiles",
 }

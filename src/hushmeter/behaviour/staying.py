@@ -47,8 +47,8 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from hushmeter.checks import FloatArray, finite_vector, non_negative, positive, whole
-from hushmeter.errors import DataError, InputError
-from hushmeter.learn.kmedians import assign_to
+from hushmeter.errors import InputError
+from hushmeter.learn.kmedians import assign_to, check_profiles
 
 TAIL = 1e-7
 """Probability that is lost if the circle is shorter than the support of D."""
@@ -241,11 +241,10 @@ def bound_staying(
     rivals: int,
     precision: float,
     most: int,
-    lower: Any,
-    upper: Any,
-    likeliest: Any,
-) -> None:
-    """Compute bounds of the probability to stay, and the likeliest rival, for every profile."""
+) -> Any:
+    """Return bounds of the probability to stay, and the likeliest rival, of every profile."""
+    size = profiles.shape[0]
+    lower, upper, likeliest = np.empty(size), np.empty(size), np.empty(size, dtype=np.int64)
     k, d = centres.shape
     weight, reach, order = np.empty((2, d)), np.empty((2, d)), np.empty(k)
     for i in range(profiles.shape[0]):
@@ -270,6 +269,7 @@ def bound_staying(
             if highest < upper[i]:
                 upper[i], likeliest[i] = highest, j
         lower[i] = max(1 - leaving, 0.0)
+    return lower, upper, likeliest
 
 
 MOST_WAVES = 1 << 16
@@ -374,16 +374,15 @@ def stay_bounds(
     Staying
         The bounds.
     """
-    x, c = _matrix("profiles", profiles), _matrix("centres", centres)
+    x, c = check_profiles("profiles", profiles), check_profiles("centres", centres)
     if x.shape[1] != c.shape[1]:
         raise InputError(f"profiles have {x.shape[1]} hours, centres {c.shape[1]}.")
     own = np.asarray(assign_to(x, c).labels if labels is None else labels, dtype=np.int64)
     if own.shape != (x.shape[0],) or (own.size and not 0 <= own.min() <= own.max() < c.shape[0]):
         raise InputError(f"labels must give one of the {c.shape[0]} centres for each profile.")
-    lower, upper, rival = np.empty(own.size), np.empty(own.size), np.empty(own.size, dtype=np.int64)
     scale, slack = positive("scale", scale), non_negative("slack", slack)
     effort = whole("rivals", rivals), positive("precision", precision), 4096
-    bound_staying(x, c, own, scale, slack, *effort, lower, upper, rival)
+    lower, upper, rival = bound_staying(x, c, own, scale, slack, *effort)
     return Staying(lower, upper, rival, own)
 
 
@@ -397,14 +396,3 @@ def grid_slack(hours: int, grid: float) -> float:
     Units: `grid` [kWh].
     """
     return 3 * hours * grid
-
-
-def _matrix(name: str, values: ArrayLike) -> FloatArray:
-    """A finite matrix of floats, contiguous in memory."""
-    array = np.ascontiguousarray(values, dtype=np.float64)
-    if array.ndim != 2 or array.shape[1] == 0:
-        raise InputError(f"{name} must have shape (n, hours), got {array.shape}.")
-    if not np.isfinite(array).all():
-        row = int(np.flatnonzero(~np.isfinite(array).all(axis=1))[0])
-        raise DataError(f"{name} must be finite, but row {row} is not.")
-    return array

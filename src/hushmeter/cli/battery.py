@@ -31,10 +31,9 @@ from hushmeter.cli.output import (
 from hushmeter.errors import InputError
 
 if TYPE_CHECKING:
-    from hushmeter.battery import Battery, Operation
+    from hushmeter.battery import Battery
     from hushmeter.battery.assessment import BatteryCase
-    from hushmeter.battery.guarantee import Guarantee
-    from hushmeter.battery.sizing import Prices, Sizing, Upkeep
+    from hushmeter.battery.guarantee import Guarantee, Sizing, Upkeep
     from hushmeter.home import Home
     from hushmeter.read import ReadOptions
     from hushmeter.releases.request import Request
@@ -95,15 +94,20 @@ def battery(
     """
     from hushmeter.battery import Battery, choose_control, control_grid, operate
     from hushmeter.battery.assessment import BatteryCase
-    from hushmeter.battery.sizing import Prices, expect_year, horizon_readings
+    from hushmeter.battery.guarantee import Prices, expect_year, horizon_readings
+    from hushmeter.checks import seconds
+    from hushmeter.files import json_text, refuse_overwrite, write_text
+    from hushmeter.plot.adopters import draw_battery
+    from hushmeter.plot.figure import save_figures
     from hushmeter.privacy.meters import metered
     from hushmeter.privacy.units import with_longest_runs
 
     check_seed(seed)
     if output is not None:
-        _refuse_overwrite(output, force)
+        for name in FIGURES:
+            refuse_overwrite(output / f"{name}.png", force)
     prices = Prices(energy_price, battery_price)
-    acts = _interval(interval)
+    acts = None if interval is None else seconds("interval", interval)
     store = Battery(capacity, power, discharge, efficiency, charge, acts or 6.0)
     if request.home is None:
         raise InputError(NO_HOME)
@@ -131,21 +135,16 @@ def battery(
         scores = case.attack(done.metered, attacker)
         answer = _answer(case, found, year, table, scores)
         now("drawing")
-        files = [] if output is None else _write(case, done, scores, table, attacker, output, force)
-    if output is not None:
-        files.append(_save(answer, output / "battery.json", force))
+        files = []
+        if output is not None:
+            pictures = draw_battery(case, done, scores, table, attacker)
+            files = save_figures(pictures, output, force=force)
+            write_text(output / "battery.json", json_text(answer), force=force)
+            files.append(str(output / "battery.json"))
     if json:
         print_json({**answer, "files": files})
     else:
-        _print(case, found, year, table, scores, files)
-
-
-def _refuse_overwrite(folder: Path, force: bool) -> None:
-    """Refuse, before any long work, a folder that already holds these figures."""
-    from hushmeter.files import refuse_overwrite
-
-    for name in FIGURES:
-        refuse_overwrite(folder / f"{name}.png", force)
+        _print(case, answer, files)
 
 
 def _read_house(file: Path, home: Home, options: ReadOptions) -> tuple[Home, Trace]:
@@ -183,31 +182,6 @@ def _fit_interval(store: Battery, acts: float | None, load: Trace) -> Battery:
     return replace(store, interval_s=load.interval_s)
 
 
-def _interval(text: str | None) -> float | None:
-    from hushmeter.checks import seconds
-
-    return None if text is None else seconds("interval", text)
-
-
-def _write(
-    case: BatteryCase,
-    done: Operation,
-    scores: tuple[Score, Score] | None,
-    table: list[Sizing],
-    attacker: str,
-    folder: Path,
-    force: bool,
-) -> list[str]:
-    """Write every figure with the data behind it."""
-    from hushmeter.plot.battery import draw_battery
-    from hushmeter.plot.figure import save_figure
-
-    files: list[str] = []
-    for name, (figure, data) in draw_battery(case, done, scores, table, attacker).items():
-        files += map(str, save_figure(figure, folder, name, data, force=force).values())
-    return files
-
-
 def _answer(
     case: BatteryCase,
     found: Guarantee,
@@ -219,6 +193,7 @@ def _answer(
     from hushmeter.battery.assessment import tell_guarantee, tell_visibility
     from hushmeter.report import BATTERY
 
+    prices = case.prices
     sentences = tell_guarantee(found, case.unit, case.battery, case.control, year)
     return {
         "schema": BATTERY,
@@ -233,38 +208,17 @@ def _answer(
         "without_battery": None if scores is None else scores[0],
         "with_battery": None if scores is None else scores[1],
         "sentences": sentences if scores is None else (*sentences, *tell_visibility(*scores)),
-        "assumptions": (_assumed(case.prices),),
+        "assumptions": (
+            f"energy costs {prices.energy:.2f} per kWh and a battery {prices.capacity:g} per kWh; "
+            f"it lasts {prices.cycle_life:g} cycles or {prices.calendar_life:g} years.",
+        ),
     }
 
 
-def _save(answer: dict[str, Any], path: Path, force: bool) -> str:
-    from hushmeter.files import json_text, write_text
-
-    write_text(path, json_text(answer), force=force)
-    return str(path)
-
-
-def _assumed(prices: Prices) -> str:
-    return (
-        f"energy costs {prices.energy:.2f} per kWh and a battery {prices.capacity:g} per kWh; it "
-        f"lasts {prices.cycle_life:g} cycles or {prices.calendar_life:g} years."
-    )
-
-
-def _print(
-    case: BatteryCase,
-    found: Guarantee,
-    year: Upkeep,
-    table: list[Sizing],
-    scores: tuple[Score, Score] | None,
-    files: list[str],
-) -> None:
-    from hushmeter.battery.assessment import tell_guarantee, tell_visibility
+def _print(case: BatteryCase, answer: dict[str, Any], files: list[str]) -> None:
     from hushmeter.formatting import format_watts, short_duration
 
-    print_sentences(*tell_guarantee(found, case.unit, case.battery, case.control, year))
-    if scores is not None:
-        print_sentences(*tell_visibility(*scores))
+    print_sentences(*answer["sentences"])
     rows: list[tuple[Any, ...]] = [
         (
             row.controller,
@@ -276,13 +230,13 @@ def _print(
             f"{row.year.cycles:.0f}",
             f"{row.year.cost:.0f}",
         )
-        for row in table
+        for row in answer["sizing"]
     ]
     title = (
         f"Sizes that fail in at most {case.max_failure:g} of the horizons of "
-        f"{short_duration(found.horizon_s)} (proved)"
+        f"{short_duration(answer['guarantee'].horizon_s)} (proved)"
     )
     head = ("controller", "ε", "noise", "kWh", "kW", "lost kWh/year", "cycles/year", "cost/year")
     print_table(title, head, rows)
-    print_sentences(f"Assumed: {_assumed(case.prices)}")
+    print_sentences(*(f"Assumed: {line}" for line in answer["assumptions"]))
     print_files(files)

@@ -25,8 +25,7 @@ from hushmeter.errors import InputError
 if TYPE_CHECKING:
     from hushmeter.home import Home
     from hushmeter.read import ReadOptions
-    from hushmeter.theory.bounds import BoundCurves
-    from hushmeter.theory.curves import SeriesBounds
+    from hushmeter.theory.bounds import BoundCurves, SeriesBounds
 
 
 @takes_reader_options()
@@ -117,7 +116,7 @@ def _series(
 ) -> SeriesBounds:
     """The curves of a file of sub-metered readings, or of a number of readings."""
     from hushmeter.read import read_home_recording
-    from hushmeter.theory.curves import series_bounds, series_curves
+    from hushmeter.theory.bounds import series_bounds, series_curves
 
     values = parse_epsilon_range(epsilon)
     if readings.isdecimal() and not Path(readings).exists():
@@ -129,7 +128,7 @@ def _series(
 
 def _print_series(curves: SeriesBounds, home: str, name: str, form: str, *, json: bool) -> None:
     """Print the curves of a series as a table or as JSON."""
-    from hushmeter.theory.curves import SeriesCurves
+    from hushmeter.theory.bounds import SeriesCurves
 
     if json:
         columns = {name: values.tolist() for name, values in curves.columns().items()}

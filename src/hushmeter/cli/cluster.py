@@ -13,8 +13,17 @@ from hushmeter.errors import InputError
 
 if TYPE_CHECKING:
     from hushmeter.behaviour.profiles import Profiles
-    from hushmeter.behaviour.released_days import ReleasedClusters, ReleasedDays
-    from hushmeter.behaviour.stability import Stability
+    from hushmeter.behaviour.stability import ReleasedClusters, ReleasedDays, Stability
+
+CENTRES = tuple(f"centres.{kind}" for kind in ("png", "svg", "csv"))
+FILES = (
+    *(
+        f"{name}.{kind}"
+        for name in ("centres", "interchanges", "flows", "stability")
+        for kind in ("png", "svg", "csv")
+    ),
+    "staying.csv",
+)
 
 
 def cluster(
@@ -77,7 +86,10 @@ def cluster(
     Example: hushmeter cluster days.parquet -k 30 --lambda 0.01,0.1 -o clusters
     """
     from hushmeter.behaviour.profiles import read_profiles
-    from hushmeter.behaviour.stability import measure_stability, noise_levels
+    from hushmeter.behaviour.stability import measure_stability, noise_levels, staying_columns
+    from hushmeter.files import write_table
+    from hushmeter.plot.behaviour import draw_clusters
+    from hushmeter.plot.figure import save_figures
     from hushmeter.releases.restore import holds_estimates
 
     if holds_estimates(profiles):
@@ -94,7 +106,7 @@ def cluster(
         sensitivity=sensitivity,
     )
     check_seed(seed)
-    _check_free(output, force)
+    _check_free(output, FILES, force)
     prices = None if tariff is None else _tariff(tariff)
     days = read_profiles(profiles, missing=missing, zone=tz)
     days = days.select(first, last, users=_users(users), seed=seed)
@@ -107,7 +119,9 @@ def cluster(
         tariff=prices,
         batch_size=batch_size,
     )
-    files = _write(result, days, profiles.stem, output, force)
+    files = save_figures(draw_clusters(result, profiles.stem), output, force=force)
+    write_table(output / "staying.csv", staying_columns(result, days.ids, days.days), force=force)
+    files.append(str(output / "staying.csv"))
     if json:
         print_json({**_summary(result, days), "files": files})
     else:
@@ -132,18 +146,17 @@ def _cluster_released(
     json: bool,
 ) -> None:
     """Cluster released days, write the centres and the days, and print the clusters."""
-    from hushmeter.behaviour.released_days import (
+    from hushmeter.behaviour.stability import (
         cluster_released,
         read_released_days,
         released_columns,
     )
-    from hushmeter.files import refuse_overwrite, write_table
+    from hushmeter.files import write_table
     from hushmeter.plot.behaviour import centres_columns, draw_centres
     from hushmeter.plot.figure import save_figure
 
     check_seed(seed)
-    for name in ("centres.png", "centres.svg", "centres.csv", "days.csv"):
-        refuse_overwrite(output / name, force)
+    _check_free(output, (*CENTRES, "days.csv"), force)
     days = read_released_days(place)
     result = cluster_released(days, k=k, repeats=repeats, seed=seed, tariff=prices)
     title = f"{k} clusters of {len(days.values)} released days, ± 2 standard errors ({place.name})"
@@ -191,9 +204,6 @@ def _released_summary(result: ReleasedClusters, days: ReleasedDays) -> dict[str,
     }
 
 
-FIGURES = ("centres", "interchanges", "flows", "stability")
-
-
 def _tariff(text: str) -> list[float]:
     """The prices in the text, or in a text file, separated by commas, spaces or lines."""
     path = Path(text)
@@ -202,46 +212,12 @@ def _tariff(text: str) -> list[float]:
     return parse_numbers("tariff", text)
 
 
-def _check_free(output: Path, force: bool) -> None:
+def _check_free(output: Path, names: tuple[str, ...], force: bool) -> None:
     """Refuse existing files before the long work, not after it."""
     from hushmeter.files import refuse_overwrite
 
-    for name in FIGURES:
-        for kind in ("png", "svg", "csv"):
-            refuse_overwrite(output / f"{name}.{kind}", force)
-    refuse_overwrite(output / "staying.csv", force)
-
-
-def _write(result: Stability, days: Profiles, name: str, output: Path, force: bool) -> list[str]:
-    from hushmeter.behaviour.stability import staying_columns
-    from hushmeter.files import write_table
-    from hushmeter.plot import behaviour as plot_behaviour
-    from hushmeter.plot.figure import save_figure
-
-    size, k = days.values.shape[0], result.counts.size
-    moves = plot_behaviour.interchanges_columns(result)
-    sheets = {
-        "centres": (
-            plot_behaviour.draw_centres(result, f"{k} clusters of {size} days ({name})"),
-            plot_behaviour.centres_columns(result),
-        ),
-        "interchanges": (
-            plot_behaviour.draw_interchanges(result, f"Where days go under noise ({name})"),
-            moves,
-        ),
-        "flows": (plot_behaviour.draw_flows(result, f"Clusters before and after noise ({name})"),
-                  moves),
-        "stability": (
-            plot_behaviour.draw_stability(result, f"What noise leaves of {k} clusters ({name})"),
-            plot_behaviour.stability_columns(result),
-        ),
-    }  # fmt: skip
-    files: list[str] = []
-    for title, (figure, data) in sheets.items():
-        paths = save_figure(figure, output, title, data, force=force)
-        files += [str(path) for path in paths.values()]
-    write_table(output / "staying.csv", staying_columns(result, days.ids, days.days), force=force)
-    return [*files, str(output / "staying.csv")]
+    for name in names:
+        refuse_overwrite(output / name, force)
 
 
 def _summary(result: Stability, days: Profiles) -> dict[str, Any]:

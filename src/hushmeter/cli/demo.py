@@ -17,7 +17,6 @@ from hushmeter.cli.output import (
     show_activity,
 )
 from hushmeter.report.demo import (
-    ATTACKERS,
     EPSILONS,
     HIDE,
     HOME,
@@ -26,6 +25,7 @@ from hushmeter.report.demo import (
     READINGS_PER_DAY,
     WRITTEN,
 )
+from hushmeter.study import COMPARED
 
 if TYPE_CHECKING:
     from hushmeter.report.demo import Demo
@@ -88,9 +88,8 @@ def _print_json(made: Demo) -> None:
 
 def _print(made: Demo) -> None:
     """Print what the file shows, how to hide it, what that costs, and what is left to attackers."""
-    from hushmeter.report.cost import mean_utility
-    from hushmeter.report.household import as_metered
-    from hushmeter.report.visibility import rate_appliances
+    from hushmeter.report.results import rate_appliances
+    from hushmeter.report.sections import as_metered, mean_utility
 
     sweep = made.results.sweeps[0]
     found = rate_appliances(sweep, HOME, "laplace", made.results.guesses)
@@ -110,7 +109,7 @@ def _print(made: Demo) -> None:
     head = ("right about the …", "no data", "no noise", *(f"ε = {e:g}" for e in EPSILONS))
     title = (
         "What is left: in how many out of 100 moments somebody is right about an appliance, with "
-        f"the best of {len(ATTACKERS)} attackers or with a guess without data, whichever is "
+        f"the best of {len(COMPARED)} attackers or with a guess without data, whichever is "
         "better, if every reading of 6 s is released with a chosen ε."
     )
     _print_story(made.page.parent / "meter.csv", made.page.parent / "home.toml")

@@ -107,8 +107,7 @@ def _refuse_overwrite(output: Path, force: bool) -> None:
 def _draw_readings(found: Inspection, file: Path, output: Path, force: bool) -> list[str]:
     """Draw days and hours with the findings marked, or a line for short or coarse readings."""
     from hushmeter.plot.figure import figure_place, save_figure
-    from hushmeter.plot.findings import draw_findings, has_days
-    from hushmeter.plot.readings import draw_trace
+    from hushmeter.plot.readings import draw_findings, draw_trace, has_days
 
     folder, name = figure_place(output, "trace")
     trace = found.recording.trace

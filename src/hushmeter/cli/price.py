@@ -10,17 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hushmeter.cli.options import (
-    DELTA,
     EPSILONS,
-    EVERY,
     FIGURE,
     FORCE,
     JSON,
-    MECHANISM,
-    SPAN,
+    NO_HOME,
     parse_epsilon_range,
-    takes_home,
     takes_reader_options,
+    takes_request,
 )
 from hushmeter.cli.output import (
     print_files,
@@ -30,20 +27,21 @@ from hushmeter.cli.output import (
     short_out_of_100,
     with_bar,
 )
+from hushmeter.errors import InputError
 
 if TYPE_CHECKING:
-    from hushmeter.home import Home
     from hushmeter.price import Buyer, Menu
     from hushmeter.read import ReadOptions
+    from hushmeter.releases.request import Request
     from hushmeter.releases.restore import Estimate
     from hushmeter.trace import Trace
 
 
 @takes_reader_options()
-@takes_home()
+@takes_request("mechanism", "span", "every", "delta", epsilon=1, mechanism="laplace")
 def price(
     *,
-    home: Home,
+    request: Request,
     trace: Annotated[
         Path,
         typer.Option(
@@ -51,10 +49,6 @@ def price(
         ),
     ],
     epsilon: Annotated[str | None, EPSILONS] = None,
-    mechanism: Annotated[str, MECHANISM] = "laplace",
-    span: Annotated[str, SPAN] = "reading",
-    every: Annotated[str | None, EVERY] = None,
-    delta: Annotated[float, DELTA] = 1e-6,
     harm: Annotated[
         list[str] | None,
         typer.Option(help="appliance=MONEY asked for a year without protection; may be repeated."),
@@ -88,17 +82,15 @@ def price(
     if output is not None:
         folder, name = figure_place(output, "prices")
         refuse_overwrite(folder / f"{name}.png", force)
+    if request.home is None:
+        raise InputError(NO_HOME)
     menu = price_menu(
-        home,
+        request,
         _read_load(trace, options),
         harm=_read_harm(harm) if harm else HARM,
         buyer=_read_buyer(buyer),
         profiles=None if profiles is None else read_profiles(profiles).values,
         epsilons=EPSILONS if epsilon is None else parse_epsilon_range(epsilon).tolist(),
-        mechanism=mechanism,
-        span=span,
-        every=every,
-        delta=delta,
         watch=partial(with_bar, text="computing prices", quiet=json),
     )
     variations = vary_menu(menu)
@@ -146,8 +138,6 @@ def _read_buyer(text: str) -> Buyer:
 
 
 def _number(option: str, entry: str, value: str) -> float:
-    from hushmeter.errors import InputError
-
     try:
         return float(value)
     except ValueError:
@@ -239,8 +229,8 @@ def _write(
 ) -> list[str]:
     """Write the figure with its data, and the result as JSON beside it."""
     from hushmeter.files import json_text, write_text
+    from hushmeter.plot.adopters import draw_menu
     from hushmeter.plot.figure import figure_place, save_figure
-    from hushmeter.plot.price import draw_menu
 
     folder, name = figure_place(output, "prices")
     columns = [

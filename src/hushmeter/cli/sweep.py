@@ -41,7 +41,7 @@ def sweep(
     Example: hushmeter sweep study.toml -j 2 -o results
     """
     from hushmeter.files import write_text
-    from hushmeter.study.plan import move_study
+    from hushmeter.study.definition import move_study
     from hushmeter.study.sweep import run_study
 
     with cell_progress("attacking", quiet=json) as report:
@@ -118,8 +118,8 @@ def report(
     """
     from hushmeter.errors import InputError
     from hushmeter.files import refuse_overwrite
-    from hushmeter.report.collect import collect_results
     from hushmeter.report.page import missing_results, write_report
+    from hushmeter.report.results import collect_results
 
     if output.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"{output} must end in .html.")

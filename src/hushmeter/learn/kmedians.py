@@ -1,4 +1,4 @@
-"""k-means in the l1 norm (Appendix A), as a scikit-learn estimator.
+"""k-means in the l1 norm (Appendix A), with the methods of a scikit-learn estimator.
 
 The loss of centres c is L(c) = Σ_i min_j ‖x_i − c_j‖₁ [kWh]. Lloyd's steps never raise it: they
 assign every profile to its nearest centre and move every centre to the medians of its profiles.
@@ -17,18 +17,9 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    ClusterMixin,
-    TransformerMixin,
-)
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from hushmeter.checks import FloatArray, whole
-from hushmeter.errors import InputError
+from hushmeter.errors import DataError, InputError, UnknownNameError
 from hushmeter.learn import kmedians_kernels as kernels
 
 Labels = NDArray[np.int32]
@@ -40,6 +31,10 @@ FEW_ROWS = 20_000
 
 SEARCH_ROWS = 10_000
 """Initial centres are searched on at most this many profiles (or a hundred for each cluster)."""
+
+
+class ConvergenceWarning(UserWarning):
+    """Some clusters are empty, because there are too few different profiles."""
 
 
 @dataclass
@@ -57,6 +52,23 @@ class Clustering:
     def loss(self) -> float:
         """The loss Σ_i ‖x_i − c_{label i}‖₁. [kWh]"""
         return float(self.first.sum())
+
+
+def check_profiles(name: str, values: ArrayLike) -> FloatArray:
+    """Return profiles as a finite matrix of floats, contiguous in memory."""
+    array = np.asarray(values)
+    if np.iscomplexobj(array):
+        raise InputError(f"Complex data not supported: {name} must be real.")
+    try:
+        array = np.ascontiguousarray(array, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be a matrix of numbers: {error}.") from None
+    if array.ndim != 2 or array.shape[1] == 0:
+        raise InputError(f"{name} must have shape (n, hours), got {array.shape}.")
+    if not np.isfinite(array).all():
+        row = int(np.flatnonzero(~np.isfinite(array).all(axis=1))[0])
+        raise DataError(f"{name} must be finite, but row {row} is not.")
+    return array
 
 
 def in_parts(size: int, rows: int, work: Callable[[slice], Found]) -> list[Found]:
@@ -154,7 +166,7 @@ def descend(
         steps += 1
         before = centres.copy()
         counts = np.bincount(state.labels, minlength=centres.shape[0])
-        kernels.medians(profiles, order, state.labels, counts, centres)
+        _move_to_medians(profiles, order, state.labels, counts, centres)
         if not counts.all():
             _fill_empty(profiles, centres, counts)
         shifts = np.abs(centres - before).sum(axis=1)
@@ -164,6 +176,23 @@ def descend(
     done = assign_to(profiles, centres)
     done.n_iter = steps
     return done
+
+
+def _move_to_medians(
+    profiles: FloatArray,
+    order: NDArray[np.int32],
+    labels: Labels,
+    counts: NDArray[np.int64],
+    centres: FloatArray,
+) -> None:
+    """Move every centre to the medians of its profiles, the hours in parallel parts."""
+    # The labels are read in the order of each hour's values: small ones stay in the cache.
+    small = labels.astype(np.uint8 if counts.size <= 256 else np.uint32)
+
+    def move(part: slice) -> None:
+        kernels.medians(profiles, order, small, counts, centres, part.start, part.stop)
+
+    in_parts(profiles.shape[1], profiles.shape[0], move)
 
 
 def _reassign(
@@ -255,7 +284,7 @@ def learn_batch(centres: FloatArray, seen: FloatArray, batch: FloatArray) -> flo
     state = assign_to(batch, centres)
     counts = np.bincount(state.labels, minlength=centres.shape[0])
     middle = centres.copy()
-    kernels.medians(batch, sort_columns(batch), state.labels, counts, middle)
+    _move_to_medians(batch, sort_columns(batch), state.labels, counts, middle)
     seen += counts
     weight = np.divide(counts, seen, out=np.zeros_like(seen), where=seen > 0)
     centres += weight[:, None] * (middle - centres)
@@ -289,16 +318,16 @@ def descend_in_batches(
     return done
 
 
-class KMedians(
-    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
-    TransformerMixin,  # type: ignore[misc]
-    ClusterMixin,  # type: ignore[misc]
-    BaseEstimator,  # type: ignore[misc]
-):
+PARAMETERS = ("n_clusters", "init", "n_init", "swaps", "max_iter", "batch_size", "random_state")
+
+
+class KMedians:
     """Appendix A. Clusters of daily load profiles in the l1 norm.
 
     Minimises Σ_i min_j ‖x_i − c_j‖₁. Every profile belongs to the centre with the smallest sum of
-    absolute hourly differences, and every centre is the hourly median of its profiles.
+    absolute hourly differences, and every centre is the hourly median of its profiles. The methods
+    are those of a scikit-learn estimator, so that it can be cloned and used in a pipeline, but
+    scikit-learn need not be installed.
 
     Parameters
     ----------
@@ -379,7 +408,7 @@ class KMedians(
         """
         profiles = self._checked(X, reset=True)
         self._check_parameters(profiles)
-        rng = check_random_state(self.random_state)
+        rng = self._generator()
         start = self._start(profiles, rng)
         if self.batch_size is None:
             self._keep(descend(profiles, sort_columns(profiles), start, self.max_iter))
@@ -407,8 +436,7 @@ class KMedians(
         profiles = self._checked(X, reset=not known)
         if not known:
             self._check_parameters(profiles)
-            rng = check_random_state(self.random_state)
-            self.cluster_centers_ = self._start(profiles, rng)
+            self.cluster_centers_ = self._start(profiles, self._generator())
             self.seen_ = np.zeros(self.n_clusters)
         learn_batch(self.cluster_centers_, self.seen_, profiles)
         state = assign_to(profiles, self.cluster_centers_)
@@ -442,7 +470,6 @@ class KMedians(
         -------
         array, shape (n, k)
         """
-        check_is_fitted(self)
         profiles = self._checked(X, reset=False)
         out = np.empty((profiles.shape[0], self.cluster_centers_.shape[0]))
         kernels.all_distances(profiles, np.ascontiguousarray(self.cluster_centers_.T), out)
@@ -464,9 +491,102 @@ class KMedians(
         """
         return -self._assign(X).loss
 
-    @property
-    def _n_features_out(self) -> int:
-        return int(self.cluster_centers_.shape[0])
+    def fit_predict(self, X: ArrayLike, y: Any = None) -> Labels:  # noqa: N803, ARG002
+        """Learn the centres and return the cluster of every profile.
+
+        Parameters
+        ----------
+        X : array_like, shape (n, d)
+            Profiles.
+        y : ignored
+            Present for compatibility with scikit-learn.
+
+        Returns
+        -------
+        array of int32, shape (n,)
+        """
+        return self.fit(X).labels_
+
+    def fit_transform(self, X: ArrayLike, y: Any = None) -> FloatArray:  # noqa: N803, ARG002
+        """Learn the centres and return the distances of every profile to them.
+
+        Parameters
+        ----------
+        X : array_like, shape (n, d)
+            Profiles.
+        y : ignored
+            Present for compatibility with scikit-learn.
+
+        Returns
+        -------
+        array, shape (n, k)
+        """
+        return self.fit(X).transform(X)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002
+        """Return the parameters by their names.
+
+        Parameters
+        ----------
+        deep : ignored
+            Present for compatibility with scikit-learn.
+
+        Returns
+        -------
+        dict
+        """
+        return {name: getattr(self, name) for name in PARAMETERS}
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Change parameters by their names.
+
+        Parameters
+        ----------
+        **parameters
+            New values.
+
+        Returns
+        -------
+        KMedians
+            The estimator itself.
+        """
+        for name, value in parameters.items():
+            if name not in PARAMETERS:
+                raise UnknownNameError("parameter of KMedians", name, PARAMETERS)
+            setattr(self, name, value)
+        return self
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:  # noqa: ARG002
+        """Return the names of the columns of `transform`.
+
+        Parameters
+        ----------
+        input_features : ignored
+            Present for compatibility with scikit-learn.
+
+        Returns
+        -------
+        array of str, shape (k,)
+        """
+        return np.array([f"kmedians{j}" for j in range(len(self.cluster_centers_))], dtype=object)
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn wants to know about an estimator; only scikit-learn calls it."""
+        from sklearn.utils import Tags, TargetTags, TransformerTags
+
+        return Tags(
+            estimator_type="clusterer",
+            target_tags=TargetTags(required=False),
+            transformer_tags=TransformerTags(),
+        )
+
+    def __repr__(self) -> str:
+        given = (f"{name}={value!r}" for name, value in self.get_params().items())
+        return f"KMedians({', '.join(given)})"
+
+    def _generator(self) -> np.random.RandomState:
+        state = self.random_state
+        return state if isinstance(state, np.random.RandomState) else np.random.RandomState(state)
 
     def _start(self, profiles: FloatArray, rng: np.random.RandomState) -> FloatArray:
         if isinstance(self.init, str):
@@ -476,12 +596,20 @@ class KMedians(
         return np.array(self.init, dtype=np.float64)
 
     def _assign(self, X: ArrayLike) -> Clustering:  # noqa: N803
-        check_is_fitted(self)
         return assign_to(self._checked(X, reset=False), self.cluster_centers_)
 
     def _checked(self, X: ArrayLike, *, reset: bool) -> FloatArray:  # noqa: N803
-        checked: FloatArray = validate_data(self, X, dtype=np.float64, order="C", reset=reset)
-        return checked
+        profiles = check_profiles("X", X)
+        if reset:
+            self.n_features_in_ = profiles.shape[1]
+        elif not hasattr(self, "cluster_centers_"):
+            raise InputError("this KMedians has no centres yet; call fit first.")
+        elif profiles.shape[1] != self.n_features_in_:
+            raise InputError(
+                f"X has {profiles.shape[1]} features, but KMedians is expecting "
+                f"{self.n_features_in_} features as input."
+            )
+        return profiles
 
     def _check_parameters(self, profiles: FloatArray) -> None:
         size, hours = profiles.shape

@@ -133,15 +133,17 @@ def reassign(
 
 
 @njit(cache=True, nogil=True)
-def medians(profiles: Any, order: Any, labels: Any, counts: Any, centres: Any) -> None:
-    """Compute the hourly medians of every cluster in one pass over each sorted column.
+def medians(
+    profiles: Any, order: Any, labels: Any, counts: Any, centres: Any, start: int, stop: int
+) -> None:
+    """Compute the medians of every cluster for some hours, in one pass over each sorted column.
 
     `order`, shape (d, n), sorts each column and is computed only once, so that an update takes n·d
     steps. Empty clusters keep their centre. The median of an even number of values is the mean of
     the two middle ones.
     """
     left = np.empty(counts.size, dtype=np.int64)
-    for t in range(order.shape[0]):
+    for t in range(start, stop):
         unknown = 0
         for j in range(counts.size):
             left[j] = counts[j] // 2 + 1

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hushmeter.checks import FloatArray
-from hushmeter.plot.figure import BLUE, GREEN, GREY, RED, new_figure
+from hushmeter.plot.figure import BLUE, GREEN, GREY, PURPLE, RED, new_figure, panel_grid
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,15 +17,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from hushmeter.theory.bound import Bound
     from hushmeter.theory.bounds import BoundCurves, Bounds
+    from hushmeter.theory.one_shot import Bound
 
 # The colours of Okabe and Ito, ordered so that neighbours differ most. Markers and dashes tell
 # more lines apart than there are colours.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES = ("-", "--", ":")
-PURPLE = "#7A3E9D"
 CURVE_LOOKS = ((PURPLE, "-"), (PURPLE, (0, (4, 1, 1, 1))), (BLUE, "-."))
 LEAST_SEEDS = 3
 """Smallest number of seeds for which a 95 % band is drawn; fewer seeds are drawn as points."""
@@ -72,10 +71,8 @@ def draw_panels(panels: Sequence[SweepPanel], title: str, *, columns: int = 3) -
     across = min(columns, len(panels))
     down = -(-len(panels) // across)
     figure = new_figure(5.4 * across, 5.2 if down == 1 else 4.2 * down)
-    grid = np.atleast_1d(figure.subplots(down, across)).ravel()
-    for axes in grid[len(panels) :]:
-        axes.set_visible(False)
-    for axes, panel in zip(grid, panels, strict=False):
+    grid = panel_grid(figure, len(panels), columns)
+    for axes, panel in zip(grid, panels, strict=True):
         _draw_measure(axes, panel.table, panel.by, panel.measure)
         _draw_floors(axes, panel.table, panel.by, panel.measure)
         for i, (name, found) in enumerate(panel.bounds.items()):
@@ -89,7 +86,7 @@ def draw_panels(panels: Sequence[SweepPanel], title: str, *, columns: int = 3) -
         axes.set_ylim(low, high)
         mark_cut(axes)
         label_epsilon_axis(axes)
-    _legend_below(figure, grid[: len(panels)])
+    _legend_below(figure, grid)
     figure.suptitle(title, x=0.01, ha="left", fontsize=11)
     return figure
 
@@ -193,7 +190,7 @@ def label_epsilon_axis(axes: Axes) -> None:
     top.tick_params(colors="#555555")
 
 
-def _legend_below(figure: Figure, panels: Sequence[Axes] | np.ndarray, columns: int = 4) -> None:
+def _legend_below(figure: Figure, panels: Sequence[Axes], columns: int = 4) -> None:
     """Write one legend for all panels below them."""
     entries: dict[str, Artist] = {}
     for axes in panels:
@@ -232,8 +229,8 @@ def draw_lines(panels: Mapping[str, tuple[Lines, Lines]], title: str, ylabel: st
     across = min(2, len(panels))
     down = -(-len(panels) // across)
     figure = new_figure(5.6 * across, 4.6 * down)
-    grid = np.atleast_1d(figure.subplots(down, across, sharey=True)).ravel()
-    for axes, (heading, (lines, dots)) in zip(grid, panels.items(), strict=False):
+    grid = panel_grid(figure, len(panels), across, share_y=True)
+    for axes, (heading, (lines, dots)) in zip(grid, panels.items(), strict=True):
         for i, (name, (x, y)) in enumerate(lines.items()):
             color = PALETTE[i % len(PALETTE)]
             axes.plot(x, y, color=color, linestyle=DASHES[i % 2], label=name)
@@ -281,7 +278,7 @@ def draw_bound_panels(
     """
     wide = len(panels) > 1
     figure = new_figure(4.7 * len(panels) if wide else 8.5, 5.4 if wide else 5.2)
-    grid = np.atleast_1d(figure.subplots(1, len(panels), sharey=True))
+    grid = panel_grid(figure, len(panels), len(panels), share_y=True)
     for axes, (heading, (curves, measured)) in zip(grid, panels.items(), strict=True):
         _draw_bound_panel(axes, curves, heading)
         if measured is not None:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hushmeter.behaviour.released_days import ReleasedClusters
-from hushmeter.behaviour.stability import STABLE, LevelStability, Stability, band
+from hushmeter.behaviour.stability import STABLE, LevelStability, ReleasedClusters, Stability, band
 from hushmeter.checks import FloatArray
-from hushmeter.plot.figure import BLUE, GREEN, GREY, ORANGE, RED, new_figure
+from hushmeter.plot.figure import BLUE, GREEN, GREY, ORANGE, RED, new_figure, panel_grid
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,6 +19,24 @@ if TYPE_CHECKING:
 
 COLOURS = "cividis"
 ARROWS = 25
+
+
+def draw_clusters(result: Stability, name: str) -> dict[str, tuple[Figure, dict[str, Any]]]:
+    """Draw every figure of the clusters of some days, with the data behind it."""
+    k, size = result.counts.size, int(result.counts.sum())
+    moves = interchanges_columns(result)
+    return {
+        "centres": (
+            draw_centres(result, f"{k} clusters of {size} days ({name})"),
+            centres_columns(result),
+        ),
+        "interchanges": (draw_interchanges(result, f"Where days go under noise ({name})"), moves),
+        "flows": (draw_flows(result, f"Clusters before and after noise ({name})"), moves),
+        "stability": (
+            draw_stability(result, f"What noise leaves of {k} clusters ({name})"),
+            stability_columns(result),
+        ),
+    }
 
 
 def draw_centres(result: Stability | ReleasedClusters, title: str) -> Figure:
@@ -39,11 +56,9 @@ def draw_centres(result: Stability | ReleasedClusters, title: str) -> Figure:
     columns = min(6, len(centres))
     rows = -(-len(centres) // columns)
     figure = new_figure(1.75 * columns + 0.6, 1.15 * rows + 0.9)
-    panels = np.atleast_1d(figure.subplots(rows, columns, sharex=True, sharey=True)).ravel()
+    panels = panel_grid(figure, len(centres), columns, share_x=True, share_y=True)
     hours = np.arange(centres.shape[1] + 1)
-    for axes in panels[len(centres) :]:
-        axes.set_visible(False)
-    for i, axes in enumerate(panels[: len(centres)]):
+    for i, axes in enumerate(panels):
         axes.stairs(centres[i], hours, color=BLUE, fill=True, alpha=0.25)
         axes.stairs(centres[i], hours, color=BLUE, linewidth=1.3)
         number = f"{counts[i]}"
@@ -103,14 +118,12 @@ def draw_interchanges(result: Stability, title: str) -> Figure:
     columns = min(2, len(levels))
     rows = -(-len(levels) // columns)
     figure = new_figure(5.2 * columns + 0.8, 4.3 * rows + 0.4)
-    panels = np.atleast_1d(figure.subplots(rows, columns)).ravel()
+    panels = panel_grid(figure, len(levels), columns)
     places = place_centres(result.centres)
     paint = ScalarMappable(Normalize(0.0, 1.0), COLOURS)
-    for axes in panels[len(levels) :]:
-        axes.set_visible(False)
-    for axes, level in zip(panels, levels, strict=False):
+    for axes, level in zip(panels, levels, strict=True):
         _draw_moves(axes, result, level, places, paint)
-    bar = figure.colorbar(paint, ax=list(panels[: len(levels)]), shrink=0.75, pad=0.01)
+    bar = figure.colorbar(paint, ax=panels, shrink=0.75, pad=0.01)
     bar.set_label("share of the cluster's days that stay")
     figure.suptitle(title, x=0.01, ha="left", fontsize=11)
     return figure
@@ -221,11 +234,11 @@ def draw_flows(result: Stability, title: str) -> Figure:
 
     levels = result.levels
     figure = new_figure(3.1 * len(levels) + 0.9, 7.2)
-    panels = np.atleast_1d(figure.subplots(1, len(levels)))
+    panels = panel_grid(figure, len(levels), len(levels))
     paint = ScalarMappable(Normalize(0.0, 1.0), COLOURS)
     for axes, level in zip(panels, levels, strict=True):
         _draw_ribbons(axes, level, paint)
-    bar = figure.colorbar(paint, ax=list(panels), shrink=0.6, pad=0.01)
+    bar = figure.colorbar(paint, ax=panels, shrink=0.6, pad=0.01)
     bar.set_label("share of the cluster's days that stay")
     figure.suptitle(title, x=0.01, ha="left", fontsize=11)
     return figure

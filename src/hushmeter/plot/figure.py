@@ -10,7 +10,7 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from io import BytesIO
 from pathlib import Path
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BLUE, ORANGE, GREEN, RED, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#8A8A8A"
+PURPLE = "#7A3E9D"
 WIDE_AXIS = 300.0
 """Ratio of the ends of a logarithmic axis above which only powers of ten are labelled."""
 OTHER_KINDS = (".csv", ".jpeg", ".jpg", ".pdf", ".svg")
@@ -69,6 +70,18 @@ def _figure_class() -> type[Figure]:
     return PlainFigure
 
 
+def panel_grid(
+    figure: Figure, count: int, columns: int, *, share_x: bool = False, share_y: bool = False
+) -> list[Axes]:
+    """Return `count` panels in rows of at most `columns`; the rest of the last row stays empty."""
+    across = min(columns, count)
+    down = -(-count // across)
+    grid = figure.subplots(down, across, sharex=share_x, sharey=share_y, squeeze=False).ravel()
+    for axes in grid[count:]:
+        axes.set_visible(False)
+    return list(grid[:count])
+
+
 def finish_figure(figure: Figure, panels: Iterable[Axes], title: str) -> Figure:
     """Remove the upper and right frame of every panel and write the title above them."""
     for axes in panels:
@@ -94,6 +107,16 @@ def save_figure(
             figure.savefig(temporary, format=kind, dpi=160, metadata=metadata)
     write_table(paths["csv"], data, force=force)
     return paths
+
+
+def save_figures(
+    pictures: Mapping[str, tuple[Figure, dict[str, Any]]], folder: Path, *, force: bool = False
+) -> list[str]:
+    """Write several figures, each with the data behind it, by their names; return all paths."""
+    files: list[str] = []
+    for name, (figure, data) in pictures.items():
+        files += map(str, save_figure(figure, folder, name, data, force=force).values())
+    return files
 
 
 def figure_place(output: Path, name: str) -> tuple[Path, str]:

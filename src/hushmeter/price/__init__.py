@@ -17,8 +17,8 @@ The noise is independent of the load, so its part of the buyer's errors is exact
 standard deviation of the noise of an hourly mean. A forecast that repeats an earlier hour has the
 error √(e₀² + σ_h²) if its error on true data is e₀, and the share Var/(Var + σ_h²) of the variance
 of the noisy hourly curve is the household's. The share of days that stay in their cluster is
-simulated (`day_clusters`). If the load is known only from a release, its statistics and all that
-depends on them have standard errors (`load`).
+simulated (`load`). If the load is known only from a release, its statistics and all that
+depends on them have standard errors.
 """
 
 from hushmeter.price.load import Load

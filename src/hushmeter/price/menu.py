@@ -14,8 +14,7 @@ from hushmeter.checks import FloatArray, non_negative, one_of, positive, whole
 from hushmeter.errors import InputError
 from hushmeter.formatting import duration_in_words, format_watts, out_of_100
 from hushmeter.home import Home
-from hushmeter.price.day_clusters import DayClusters, cluster_days, cluster_fidelity
-from hushmeter.price.load import Load, describe_load
+from hushmeter.price.load import DayClusters, Load, cluster_days, cluster_fidelity, describe_load
 from hushmeter.privacy.accounting import compose_change
 from hushmeter.privacy.meters import metered
 from hushmeter.privacy.units import Unit, with_longest_runs
@@ -122,62 +121,90 @@ def worthwhile_range(entries: Sequence[Entry]) -> tuple[float, float] | None:
     return _edge(logs, surplus, left, -1), _edge(logs, surplus, right, 1)
 
 
-def make_entry(
-    mechanism: Mechanism,
-    epsilon: float,
-    home: Home,
-    unit: Unit,
-    load: Load,
-    weights: tuple[float, ...],
-    buyer: Buyer,
-    *,
-    days: DayClusters | None = None,
-    redrawn: Sequence[DayClusters] = (),
-    before: Entry | None = None,
-) -> Entry:
-    """Return the entry of the menu for one mechanism."""
-    released_s = unit.interval_s * unit.window
-    noise = mechanism.std / math.sqrt(max(1.0, SECONDS_PER_HOUR / released_s))
-    forecast = math.hypot(load.forecast_w, noise)
-    fidelity = load.hourly_sd_w**2 / (load.hourly_sd_w**2 + noise**2)
-    seen = appliance_visibility(mechanism, home, unit)
-    stay = None if days is None else cluster_fidelity(mechanism, unit, days)
-    if before is not None:
-        seen = tuple(map(max, seen, before.visibility))
-        stay = None if stay is None or before.clusters is None else max(stay, before.clusters)
-    fidelity_se, forecast_se, ratio_se = _load_errors(load, noise)
-    stay_se = None if stay is None else _stay_error(mechanism, unit, redrawn)
-    useful: dict[str, tuple[float | None, float | None]] = {
-        "hourly": (fidelity, fidelity_se),
-        "forecast": (load.forecast_w / forecast, ratio_se),
-        "clusters": (stay, stay_se),
-        "appliances": (sum(seen) / len(seen), 0.0),
-    }
-    quality, quality_se = useful[buyer.use]
-    if quality is None:
-        raise InputError(
-            "a buyer of clusters needs eight complete days of readings, or the days of many homes "
-            "(--profiles) and one complete day."
+@dataclass(frozen=True)
+class Sale:
+    """What decides the entries of a menu beside the noise."""
+
+    home: Home  # The appliances
+    unit: Unit  # The unit of protection
+    load: Load  # Statistics of the true load
+    weights: tuple[float, ...]  # Harm w_i of each appliance. [money/year]
+    buyer: Buyer  # The buyer
+    days: DayClusters | None = None  # The household's days and the buyer's clusters
+    redrawn: Sequence[DayClusters] = ()  # The same with the errors of released hours drawn again
+
+    def entry(self, mechanism: Mechanism, epsilon: float, before: Entry | None = None) -> Entry:
+        """Return the entry of the menu for one mechanism, after the entry `before`."""
+        released_s = self.unit.interval_s * self.unit.window
+        noise = mechanism.std / math.sqrt(max(1.0, SECONDS_PER_HOUR / released_s))
+        forecast = math.hypot(self.load.forecast_w, noise)
+        fidelity = self.load.hourly_sd_w**2 / (self.load.hourly_sd_w**2 + noise**2)
+        seen = appliance_visibility(mechanism, self.home, self.unit)
+        stay = None if self.days is None else cluster_fidelity(mechanism, self.unit, self.days)
+        if before is not None:
+            seen = tuple(map(max, seen, before.visibility))
+            stay = None if stay is None or before.clusters is None else max(stay, before.clusters)
+        fidelity_se, forecast_se, ratio_se = _load_errors(self.load, noise)
+        stay_se = None if stay is None else _stay_error(mechanism, self.unit, self.redrawn)
+        useful: dict[str, tuple[float | None, float | None]] = {
+            "hourly": (fidelity, fidelity_se),
+            "forecast": (self.load.forecast_w / forecast, ratio_se),
+            "clusters": (stay, stay_se),
+            "appliances": (sum(seen) / len(seen), 0.0),
+        }
+        quality, quality_se = useful[self.buyer.use]
+        if quality is None:
+            raise InputError(
+                "a buyer of clusters needs eight complete days of readings, or the days of many "
+                "homes (--profiles) and one complete day."
+            )
+        entry = Entry(
+            epsilon=epsilon,
+            scale_w=mechanism.scale,
+            hourly_noise_w=noise,
+            forecast_w=forecast,
+            fidelity=fidelity,
+            clusters=stay,
+            accuracy=tuple(float(x) for x in universal_limit(self.home, mechanism)),
+            visibility=seen,
+            quality=quality,
+            compensation=0.0,
+            willingness=0.0,
+            surplus=0.0,
+            forecast_se_w=forecast_se,
+            fidelity_se=fidelity_se,
+            clusters_se=stay_se,
+            quality_se=quality_se or 0.0,
         )
-    entry = Entry(
-        epsilon=epsilon,
-        scale_w=mechanism.scale,
-        hourly_noise_w=noise,
-        forecast_w=forecast,
-        fidelity=fidelity,
-        clusters=stay,
-        accuracy=tuple(float(x) for x in universal_limit(home, mechanism)),
-        visibility=seen,
-        quality=quality,
-        compensation=0.0,
-        willingness=0.0,
-        surplus=0.0,
-        forecast_se_w=forecast_se,
-        fidelity_se=fidelity_se,
-        clusters_se=stay_se,
-        quality_se=quality_se or 0.0,
-    )
-    return reprice(entry, sum(w * v for w, v in zip(weights, seen, strict=True)), buyer)
+        asked = sum(w * v for w, v in zip(self.weights, seen, strict=True))
+        return reprice(entry, asked, self.buyer)
+
+    def assumptions(self, mechanism: str) -> tuple[str, ...]:
+        """Return the assumptions behind the menu in sentences."""
+        buyer, load, days = self.buyer, self.load, self.days
+        harms = zip(self.home.names, self.weights, strict=True)
+        asked = ", ".join(f"{name} {weight:g}" for name, weight in harms if weight)
+        every = self.unit.window * self.unit.interval_s
+        # A length that the meter's interval does not divide is named exactly.
+        length = duration_in_words(every) if every % 60 == 0 or every < 60 else f"{every:g} s"
+        return (
+            f"The noise is {mechanism}, on readings of {length}; ε protects {self.unit.sentence}.",
+            f"The harm in a year without any protection is: {asked or 'none'}. "
+            "It is proportional to 2·odds − 1 of the best attacker about one run, who knows the "
+            "rest of the house.",
+            f"The buyer pays {buyer.value:g} a year for perfect data, in proportion to the quality "
+            f"“{buyer.use}” to the power of {buyer.shape:g}, and has costs of {buyer.handling:g}.",
+            f"The hourly load has a standard deviation of {load.hourly_sd_w:.0f}"
+            f"{_plus_minus(load.hourly_sd_se_w)} W; a forecast that repeats the value of "
+            f"{load.lag_h} h before has an error of {load.forecast_w:.0f}"
+            f"{_plus_minus(load.forecast_se_w)} W on true data.",
+            "There are no clusters, because too few complete days are known."
+            if days is None
+            else f"There are {len(days.centres)} clusters and {len(days.days)} complete days of "
+            "this household.",
+            "The payment makes the household indifferent. The household is neutral to risk and "
+            "sells the same ε all year; what many runs reveal together is not counted.",
+        )
 
 
 def _load_errors(load: Load, noise: float) -> tuple[float, float, float]:
@@ -292,18 +319,13 @@ class Menu:
 
 
 def price_menu(
-    home: Home,
+    home: Home | Request,
     trace: Trace | Estimate,
     *,
     harm: Mapping[str, float] | float = HARM,
     buyer: Buyer | None = None,
     profiles: ArrayLike | None = None,
     epsilons: Sequence[float] = EPSILONS,
-    mechanism: str = "laplace",
-    protect: str = "appliance",
-    span: str = "reading",
-    every: float | str | None = None,
-    delta: float = 1e-6,
     refine: int = 2,
     watch: Callable[[Sequence[float]], Iterable[float]] | None = None,
 ) -> Menu:
@@ -311,8 +333,10 @@ def price_menu(
 
     Parameters
     ----------
-    home : Home
-        The appliances.
+    home : Home or Request
+        The appliances, or a request with a home, the noise and the unit of protection of ε; its
+        own ε is not used. A length of its readings that is within 10 % of a whole multiple of the
+        metered interval is replaced by that multiple.
     trace : Trace or Estimate
         True readings, for the hourly means and their forecast; or released hours with their
         standard errors, which are propagated to every number that depends on the load.
@@ -326,13 +350,6 @@ def price_menu(
         Days of many homes, from which the buyer's clusters are made; see `cluster_days`. [kWh]
     epsilons : sequence of float
         Values of ε, at least two.
-    mechanism : {"laplace", "staircase", "gaussian"}
-        The noise.
-    protect, span, every
-        The unit of protection of ε; see `resolve_unit`. A length that is within 10 % of a whole
-        multiple of the metered interval is replaced by that multiple.
-    delta : float
-        δ of Gaussian noise.
     refine : int
         How many times both intervals of ε beside the best entry are halved.
     watch : callable, optional
@@ -348,62 +365,51 @@ def price_menu(
     InputError
         If there are fewer than two values of ε, or the buyer uses clusters and there are none.
     """
-    buyer = Buyer() if buyer is None else buyer
-    weights = _weights(home, harm)
+    request = home if isinstance(home, Request) else Request(home=home, epsilon=1)
+    if request.home is None:
+        raise InputError("a menu needs a home.")
+    home = request.home
     known, trace = trace, trace.trace if isinstance(trace, Estimate) else trace
+    every = request.every
     if every is not None:
         every = nearest_multiple(every, trace.interval_s, tolerance=EVERY_TOLERANCE)
-    request = Request(
-        protect=protect,
-        span=span,
-        epsilon=1,
-        delta=delta,
-        home=with_longest_runs(home, trace),
-        every=every,
-        mechanism=mechanism,
+    mechanism = request.mechanism or "laplace"
+    request = request.with_changes(
+        home=with_longest_runs(home, trace), every=every, mechanism=mechanism
     )
     # The noise of the cells does not depend on the times of the readings.
     facts = replace(metered(trace), times=None)
     unit = request.unit(facts)
-    load, days = describe_load(known), cluster_days(trace, profiles)
+    days = cluster_days(trace, profiles)
     redrawn = []
     if isinstance(known, Estimate) and days is not None:
         redrawn = [again for again in _redraw(known, profiles) if again is not None]
+    weights, paid = _weights(home, harm), Buyer() if buyer is None else buyer
+    sale = Sale(home, unit, describe_load(known), weights, paid, days, redrawn)
     wanted = sorted(positive("epsilon", e) for e in epsilons)
     if len(wanted) < 2:
         raise InputError("a menu needs at least two values of epsilon.")
 
     def line(epsilon: float, before: Entry | None) -> Entry:
-        return make_entry(
-            request.with_changes(epsilon=epsilon).resolve(facts).noise,
-            epsilon,
-            home,
-            unit,
-            load,
-            weights,
-            buyer,
-            days=days,
-            redrawn=redrawn,
-            before=before,
-        )
+        noise = request.with_changes(epsilon=epsilon).resolve(facts).noise
+        return sale.entry(noise, epsilon, before)
 
     entries: list[Entry] = []
     for epsilon in wanted if watch is None else watch(wanted):
         entries.append(line(epsilon, entries[-1] if entries else None))
     for _ in range(whole("refine", refine, least=0)):
         entries = _refine(entries, line)
-    best = max(entries, key=lambda entry: entry.surplus)
     return Menu(
         tuple(entries),
-        best,
+        max(entries, key=lambda entry: entry.surplus),
         worthwhile_range(entries),
         home.names,
         weights,
-        buyer,
-        load,
+        paid,
+        sale.load,
         unit,
         mechanism,
-        _assumptions(home, weights, buyer, load, days, unit, mechanism),
+        sale.assumptions(mechanism),
     )
 
 
@@ -503,36 +509,3 @@ def _weights(home: Home, harm: Mapping[str, float] | float) -> tuple[float, ...]
     for name in harm:
         home.index(name)
     return tuple(non_negative(f"harm of {n}", harm.get(n, 0.0)) for n in home.names)
-
-
-def _assumptions(
-    home: Home,
-    weights: tuple[float, ...],
-    buyer: Buyer,
-    load: Load,
-    days: DayClusters | None,
-    unit: Unit,
-    mechanism: str,
-) -> tuple[str, ...]:
-    asked = ", ".join(f"{n} {w:g}" for n, w in zip(home.names, weights, strict=True) if w)
-    every = unit.window * unit.interval_s
-    # A length that the meter's interval does not divide is named exactly.
-    length = duration_in_words(every) if every % 60 == 0 or every < 60 else f"{every:g} s"
-    return (
-        f"The noise is {mechanism}, on readings of {length}; ε protects {unit.sentence}.",
-        f"The harm in a year without any protection is: {asked or 'none'}. "
-        "It is proportional to 2·odds − 1 of the best attacker about one run, who knows the rest "
-        "of the house.",
-        f"The buyer pays {buyer.value:g} a year for perfect data, in proportion to the quality "
-        f"“{buyer.use}” to the power of {buyer.shape:g}, and has costs of {buyer.handling:g}.",
-        f"The hourly load has a standard deviation of {load.hourly_sd_w:.0f}"
-        f"{_plus_minus(load.hourly_sd_se_w)} W; a forecast that repeats the value of "
-        f"{load.lag_h} h before has an error of {load.forecast_w:.0f}"
-        f"{_plus_minus(load.forecast_se_w)} W on true data.",
-        "There are no clusters, because too few complete days are known."
-        if days is None
-        else f"There are {len(days.centres)} clusters and {len(days.days)} complete days of this "
-        "household.",
-        "The payment makes the household indifferent. The household is neutral to risk and sells "
-        "the same ε all year; what many runs reveal together is not counted.",
-    )

@@ -1,8 +1,7 @@
 """Reports: self-contained HTML pages that need no network.
 
-`collect` finds what the other commands wrote; `household`, `analyst`, `paper` and `battery_price`
-describe it for their readers in `blocks`; `page` puts the sections together; `demo` makes a first
-report from a synthetic day.
+`results` finds what the other commands wrote; `sections` prepares it for each kind of reader;
+`page` fills the templates, one for each section; `demo` makes a first report from a synthetic day.
 """
 
 # The names by which answers saved as JSON are recognised; receipts have a schema of their own.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from hushmeter.files import json_text, write_table, write_text
 from hushmeter.formatting import short_duration
 from hushmeter.report import ADVICE, DAY, GUESS
+from hushmeter.study import COMPARED
 
 if TYPE_CHECKING:
     from hushmeter.advice.planner import Advice
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from hushmeter.home import Home
     from hushmeter.noise.mechanism import Mechanism
     from hushmeter.releases.release import Release
-    from hushmeter.report.collect import Results
-    from hushmeter.study.plan import Case
+    from hushmeter.report.results import Results
+    from hushmeter.study.definition import Case
     from hushmeter.trace import Trace
 
 HOME = "evening"
@@ -33,19 +34,7 @@ SHOWN = 1.0
 UNINFORMATIVE = 1e-3
 """ε at which the readings reveal nothing: what remains is a guess from the habits of the home."""
 HIDE, MAX_ODDS = "kettle", 0.6
-BASELINE = ("everything off", "all-off")
-ATTACKERS = (
-    ("one-shot (P3)", "one-shot"),
-    ("multi-shot (Algorithm 1)", "multi-shot"),
-    ("hierarchical (Algorithm 2)", "hierarchical"),
-    ("combinatorial optimisation", "co"),
-    ("integer program", "ip"),
-    ("aided integer program", "alip"),
-    ("factorial HMM", "fhmm"),
-    ("Sparse-HMM", "sparse-hmm"),
-    ("Bayes", "bayes"),
-)
-"""Label and name of every attacker that looks at the readings."""
+BASELINE = {"all-off": "everything off"}
 FOR_THE_PAGE = (
     "study.toml",
     "sweep/cells.jsonl",
@@ -95,9 +84,9 @@ def make_demo(
     output: Path, *, readings: int, seed: int, note: Callable[[str], None] = lambda _: None
 ) -> Demo:
     """Make a synthetic day, release and attack it, and write the page with all its files."""
-    from hushmeter.report.collect import collect_results
     from hushmeter.report.page import write_report
-    from hushmeter.study.plan import read_study
+    from hushmeter.report.results import collect_results
+    from hushmeter.study.definition import read_study
     from hushmeter.study.sweep import run_study
 
     _clear_sweep(output)
@@ -105,7 +94,7 @@ def make_demo(
     note("making a day")
     case = read_study(output / "study.toml").cases[0]
     _write_inputs(case, output)
-    note(f"attacking the day at four ε with {len(ATTACKERS)} attackers")
+    note(f"attacking the day at four ε with {len(COMPARED)} attackers")
     # The sweep is short, so that starting further workers would take longer than it saves.
     run_study(output / "study.toml", output / "sweep", jobs=1, resume=False)
     note("attacking the day as metered and as released")
@@ -129,7 +118,7 @@ def _write_study(output: Path, seed: int, readings: int) -> None:
     """Write the study as TOML."""
     epsilons = ", ".join(f"{epsilon:g}" for epsilon in EPSILONS)
     text = STUDY.format(seed=seed, epsilons=epsilons, home=HOME, readings=readings)
-    for label, name in (BASELINE, *ATTACKERS):
+    for name, label in (BASELINE | COMPARED).items():
         text += f'\n[[attacker]]\nname = "{name}"\nlabel = "{label}"\n'
     write_text(output / "study.toml", text, force=True)
 
@@ -160,7 +149,7 @@ def _attack_day(case: Case, seed: int, output: Path) -> Release:
     private = json_text(released.private.to_dict(released.receipt))
     write_text(output / "released.private.json", private, force=True)
     noisy = trace.replace_readings(released.trace.readings)
-    fitted = {name: attackers[name](home).fit(case.train) for _, name in ATTACKERS}
+    fitted = {name: attackers[name](home).fit(case.train) for name in COMPARED}
     strongest = Strongest(home, candidates=QUICK, seed=seed).fit_with(case.train, fitted)
     _save_day(strongest, trace, "metered", seed, output, best=_best(fitted, trace, seed))
     known = strongest.knows(promise.noise)
@@ -190,14 +179,14 @@ def _save_guess(
     noise = trace.replace_readings(mechanism.release(trace.readings, rng=seed))
     found = score(attacker.knows(mechanism).predict(noise, rng=seed), trace)
     alpha = {a.name: a.alpha for a in found.per_appliance}
-    answer = {"schema": GUESS, "home": HOME, "attacker": ATTACKERS[-1][0], "alpha": alpha}
+    answer = {"schema": GUESS, "home": HOME, "attacker": COMPARED["bayes"], "alpha": alpha}
     write_text(output / "guess.json", json_text(answer), force=True)
 
 
 def _name_choice(attacker: Strongest) -> str:
     """Name the attacker that was the strongest under the noise in question."""
     chosen = attacker.choose().name
-    return {name: label for label, name in ATTACKERS}.get(chosen, "a guess without data")
+    return COMPARED.get(chosen, "a guess without data")
 
 
 def _save_day(

@@ -1,44 +1,102 @@
-"""The whole page: sections for its readers, and a section about where the numbers come from."""
+"""The page: its sections, what it shows of numbers and pictures, and its templates."""
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import replace
+import base64
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from hushmeter import __version__
+from hushmeter.errors import DataError
 from hushmeter.files import write_text
-from hushmeter.formatting import count_of
-from hushmeter.report.analyst import tell_analyst
-from hushmeter.report.battery_price import tell_battery, tell_price
-from hushmeter.report.blocks import Block, Heading, Points, Section, make_table, text
-from hushmeter.report.collect import Results, SweepResult, reading
-from hushmeter.report.household import tell_household
-from hushmeter.report.paper import tell_paper
+from hushmeter.formatting import count_of, format_watts, out_of_100, short_duration
+from hushmeter.report.results import Results
+from hushmeter.study.figures import sentence
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
+    from matplotlib.figure import Figure
 
 TITLE = "What the meter reveals"
-SHORT_DIGEST = 16
+SHADES = 5
+LARGEST_SVG = 200_000
+"""Above this size [bytes] a picture is embedded as PNG, which is smaller then."""
+NARROW = 9 * 160
+"""Width of a figure with one panel, as `save_figure` writes it [pixels]."""
+KINDS = {".svg": "image/svg+xml", ".png": "image/png"}
+STARTS = {".svg": b"<?xml", ".png": b"\x89PNG"}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of a table."""
+
+    text: str
+    shade: int = 0  # From 0 (none) to `SHADES` (full). The text always says the same as the shade
+    note: str = ""  # Small text below the text
+
+
+Row = Sequence[str | Cell]
+
+
+class Section:
+    """A part of the page for one kind of reader, written by the macros of its template."""
+
+    def __init__(self, environment: Environment, anchor: str, title: str) -> None:
+        self.anchor, self.title = anchor, title
+        self.headings: list[tuple[str, str]] = []  # Anchor and text, for the table of contents
+        self.parts: list[Markup] = []
+        known = {"heading": self._heading}
+        self._macros: Any = environment.get_template(f"{anchor}.html").make_module(known)
+
+    @property
+    def lead(self) -> Markup:
+        """The sentences below the title."""
+        lead: Markup = self._macros.lead().strip()
+        return lead
+
+    def add(self, macro: str, **context: Any) -> None:
+        """Write one part of the section."""
+        self.parts.append(getattr(self._macros, macro)(**context))
+
+    def _heading(self, text: str) -> Markup:
+        from markupsafe import Markup
+
+        anchor = f"{self.anchor}-{len(self.headings) + 1}"
+        self.headings.append((anchor, text))
+        return Markup('<h3 id="{}">{}</h3>').format(anchor, text)
 
 
 def write_report(results: Results, path: Path, *, force: bool = False) -> list[Section]:
     """Write the page of all results."""
-    writers = [tell_household, tell_analyst, tell_paper, tell_battery, tell_price]
-    sections = [section for tell in writers if (section := tell(results)) is not None]
-    sections = [_number(section) for section in [*sections, _provenance(results)]]
-    context = {
-        "title": TITLE,
-        "lead": _lead(results),
-        "sections": sections,
-        "missing": missing_results(results),
-        "version": __version__,
-    }
-    write_text(path, _fill_template("report.html", context), force=force)
+    from hushmeter.report.sections import SECTIONS
+
+    environment = _environment()
+    sections = []
+    for (anchor, title), fill in SECTIONS.items():
+        section = Section(environment, anchor, title)
+        fill(section, results)
+        if section.parts or anchor == "provenance":
+            sections.append(section)
+    page = environment.get_template("report.html").render(
+        title=TITLE,
+        lead=_lead(results),
+        sections=sections,
+        missing=missing_results(results),
+        version=__version__,
+    )
+    write_text(path, page, force=force)
     return sections
 
 
-def _fill_template(name: str, context: dict[str, Any]) -> str:
-    """Fill a template of this package; every value is escaped."""
+def _environment() -> Environment:
+    """The templates of this package; every value is escaped."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -48,7 +106,15 @@ def _fill_template(name: str, context: dict[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template(name).render(**context)
+    environment.globals |= {"Cell": Cell, "count_of": count_of}
+    environment.filters |= {
+        "duration": short_duration,
+        "out_of_100": out_of_100,
+        "sentence": sentence,
+        "three_digits": "{:.3g}".format,
+        "watts": format_watts,
+    }
+    return environment
 
 
 def missing_results(results: Results) -> list[tuple[str, str]]:
@@ -85,82 +151,64 @@ def _lead(results: Results) -> str:
     return "This page shows " + "; ".join(parts) + "."
 
 
-def _number(section: Section) -> Section:
-    """Return the section with an anchor for each of its headings."""
-    blocks: list[Block] = []
-    count: Counter[str] = Counter()
-    for block in section.blocks:
-        if isinstance(block, Heading):
-            count["heading"] += 1
-            block = replace(block, anchor=f"{section.anchor}-{count['heading']}")
-        blocks.append(block)
-    return replace(section, blocks=tuple(blocks))
+def shade(share: float) -> int:
+    """Return the nearest shade of a share between 0 and 1; 0 if it is negative or unknown."""
+    return 0 if not share > 0 else min(SHADES, int(share * SHADES + 0.5))
 
 
-def _provenance(results: Results) -> Section:
-    """Write the section about studies, seeds, versions and digests."""
-    blocks: list[Block] = []
-    for sweep in results.sweeps:
-        with reading(sweep.folder / "manifest.json"):
-            blocks += _manifest(sweep)
-    for saved in results.receipts:
-        with reading(saved.path):
-            digest = saved.content["output"]["sha256"]
-            blocks.append(
-                text(
-                    f"{saved.path.name} belongs to readings with the SHA-256 {digest}.",
-                    role="small",
-                )
-            )
-    names = [saved.path.name for saved in (*results.batteries, *results.prices)]
-    names += [item.path.name for item in results.items]
-    if names:
-        blocks.append(text(f"The page also uses {', '.join(names)}.", role="small"))
-    lead = "The same inputs, seeds and versions give the same numbers again."
-    return Section("provenance", "Where the numbers come from", lead, tuple(blocks))
+def spread_out(values: Sequence[float], most: int) -> list[float]:
+    """Choose at most `most` of the values evenly, with the first and the last among them."""
+    places = np.unique(np.linspace(0, len(values) - 1, min(most, len(values))).round().astype(int))
+    return [values[i] for i in places]
 
 
-def _manifest(sweep: SweepResult) -> list[Block]:
-    """Describe the study of a sweep."""
-    told = sweep.manifest
-    versions = ", ".join(f"{name} {version}" for name, version in told["versions"].items())
-    known = (
-        "Its plan and readings were read again, and they are the same."
-        if sweep.study is not None
-        else "Its plan and readings were not among the results."
-    )
-    lines = (
-        f"The study “{told['study']}” has the seed {told['seed']}, "
-        f"{count_of(told['seeds'], 'release')} of each kind, {', '.join(told['mechanisms'])} "
-        f"noise, and {count_of(len(sweep.table), 'cell')} with scores.",
-        # Studies before this key existed gave the first state to all attackers.
-        f"The attackers {'knew' if told.get('knows_first_state', True) else 'did not know'} which "
-        "appliances were on at the first reading.",
-        f"The versions were {versions}.",
-        known,
-    )
-    rows = [
-        (case["name"], case["train"][:SHORT_DIGEST], case["test"][:SHORT_DIGEST])
-        for case in told["cases"]
-    ]
-    attackers = [
-        (one["label"], one["name"], _parameters(one["parameters"])) for one in told["attackers"]
-    ]
-    return [
-        Heading(f"The study “{told['study']}”"),
-        Points(lines),
-        make_table(
-            "The readings, by the first digits of their SHA-256",
-            ("case", "learnt from", "attacked"),
-            rows,
-            prose=True,
-        ),
-        make_table(
-            "Attackers", ("in the tables", "registered as", "parameters"), attackers, prose=True
-        ),
-    ]
+def number(value: float, digits: int = 3) -> str:
+    """Format a number with few digits, without an exponent and with a real minus sign."""
+    word = f"{value:.{digits}g}" if abs(value) < 10**digits else f"{value:.0f}"
+    return word.replace("-", "−")
 
 
-def _parameters(given: dict[str, Any]) -> str:
-    """Return the parameters of an attacker as text."""
-    return ", ".join(f"{name} = {value}" for name, value in given.items()) or "defaults"
+def signed(value: float) -> str:
+    """Format a number with its sign and three decimals."""
+    return f"{round(value, 3) + 0.0:+.3f}".replace("-", "−")
+
+
+def embed_file(stem: Path) -> str | None:
+    """Return a saved picture as a data URI."""
+    files = {kind: stem.with_name(stem.name + kind) for kind in KINDS}
+    vector = files[".svg"]
+    small = vector.is_file() and vector.stat().st_size <= LARGEST_SVG
+    for kind in (".svg", ".png") if small else (".png", ".svg"):
+        if files[kind].is_file():
+            return _embed_bytes(files[kind].read_bytes(), kind, files[kind].name)
+    return None
+
+
+def is_narrow(stem: Path) -> bool:
+    """Return True if a saved figure has only one panel and need not fill the page."""
+    file = stem.with_name(stem.name + ".png")
+    if not file.is_file():
+        return False
+    with file.open("rb") as stream:
+        head = stream.read(24)
+    return int.from_bytes(head[16:20], "big") <= NARROW
+
+
+def embed_figure(figure: Figure) -> str:
+    """Return a figure as a data URI; the same figure gives the same text."""
+    import matplotlib as mpl
+
+    with mpl.rc_context({"svg.hashsalt": "hushmeter"}):
+        drawn = {kind: io.BytesIO() for kind in KINDS}
+        figure.savefig(drawn[".svg"], format="svg", metadata={"Date": None})
+        if len(drawn[".svg"].getvalue()) <= LARGEST_SVG:
+            return _embed_bytes(drawn[".svg"].getvalue(), ".svg", "figure")
+        figure.savefig(drawn[".png"], format="png", dpi=160)
+    return _embed_bytes(drawn[".png"].getvalue(), ".png", "figure")
+
+
+def _embed_bytes(content: bytes, kind: str, name: str) -> str:
+    """Return the bytes of a picture as a data URI."""
+    if not content.startswith(STARTS[kind]):
+        raise DataError(f"{name} is not a picture: make it again.")
+    return f"data:{KINDS[kind]};base64," + base64.b64encode(content).decode("ascii")

@@ -7,14 +7,17 @@ stopped can be continued.
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import platform
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,12 +26,13 @@ import numpy as np
 from hushmeter import __version__
 from hushmeter.attack.base import Attacker
 from hushmeter.attack.registry import attackers
+from hushmeter.checks import whole
 from hushmeter.errors import DataError, HushmeterError, InputError
 from hushmeter.files import frame_columns, write_table, write_text
 from hushmeter.privacy.units import calibrate, resolve_unit
 from hushmeter.releases.purposes import DAYS_PER_MONTH, PRICE_PER_KWH
 from hushmeter.scoring import score
-from hushmeter.study.plan import Case, Study, read_study
+from hushmeter.study.definition import Case, Study, read_study
 from hushmeter.trace import SECONDS_PER_DAY, Trace, digest
 
 if TYPE_CHECKING:
@@ -72,8 +76,8 @@ def measure_utility(
     )
 
 
-CELLS_PER_WORKER = 16
-"""Number of cells that each worker gets at a time."""
+TASKS_AT_A_TIME = 4
+"""Number of tasks that a worker gets at a time: what they have in common is sent once."""
 
 KEYS = ("home", "attacker", "mechanism", "epsilon", "seed")
 
@@ -106,6 +110,7 @@ def sweep(
     done: dict[tuple[Any, ...], dict[str, Any]] | None = None,
     report: Callable[[dict[str, Any], int], None] | None = None,
     folder: Path | None = None,
+    executor: Executor | None = None,
 ) -> pd.DataFrame:
     """Run a study and return one row for each home, attacker, mechanism, ε and seed.
 
@@ -118,7 +123,7 @@ def sweep(
     study : Study or path
         The study, or the path of its TOML.
     jobs : int
-        Number of workers of the active joblib backend.
+        Number of worker processes.
     done : dict, optional
         Rows of an earlier run by their key; these cells are not computed again.
     report : callable, optional
@@ -126,13 +131,14 @@ def sweep(
     folder : Path, optional
         Folder in which the modules of own attackers are searched; by default that of the TOML, or
         the current one.
+    executor : concurrent.futures.Executor, optional
+        Where the work is done instead, such as on a cluster (`Client.get_executor` of Dask).
 
     Returns
     -------
     DataFrame
         The rows, in the order of the study.
     """
-    import joblib
     import pandas as pd
 
     plan = study if isinstance(study, Study) else read_study(study)
@@ -141,20 +147,16 @@ def sweep(
     rows = dict(done or {})
     cells = [cell for cell in _cells(plan) if cell.key(plan) not in rows]
     classes = _resolve(plan, folder)
-    trained = _train(plan, classes, {(c.case, c.contender) for c in cells}, jobs, folder)
+    pairs = sorted({(cell.case, cell.contender) for cell in cells})
     # The workers do not need the training data, which are large.
     lean = replace(plan, cases=tuple(replace(case, train=case.test) for case in plan.cases))
-    # Batches show progress with every joblib backend; not all return results one by one.
-    size = CELLS_PER_WORKER * joblib.effective_n_jobs(jobs)
-    left = len(cells)
-    for start in range(0, len(cells), size):
-        with _quiet_workers():
-            batch = joblib.Parallel(n_jobs=jobs)(
-                joblib.delayed(_run_sent)(lean, cell, trained[cell.case, cell.contender])
-                for cell in cells[start : start + size]
-            )
-        for row in batch:
-            left -= 1
+    # A module of the user is searched beside the study, by the workers too.
+    own = str(folder) if any(":" in one.name for one in plan.contenders) else None
+    with _workers(jobs, executor, own) as run:
+        fitted = run(_fit, [(plan, case, one, classes[one]) for case, one in pairs])
+        trained = dict(zip(pairs, fitted, strict=True))
+        tasks = [(lean, cell, trained[cell.case, cell.contender]) for cell in cells]
+        for left, row in zip(reversed(range(len(cells))), run(run_cell, tasks), strict=True):
             rows[tuple(row[key] for key in KEYS)] = row
             if report is not None:
                 report(row, left)
@@ -279,72 +281,87 @@ def _resolve(study: Study, folder: Path) -> list[type[Attacker]]:
     return classes
 
 
+Run = Callable[[Callable[..., Any], list[tuple[Any, ...]]], Iterator[Any]]
+"""Calls a function with the arguments of every task and yields the results in order."""
+
+
+@contextmanager
+def _workers(jobs: int, executor: Executor | None, folder: str | None) -> Iterator[Run]:
+    """Where the work is done: in this process, in worker processes, or in a given executor."""
+    if whole("jobs", jobs) == 1 and executor is None:
+        yield lambda work, tasks: (work(*task) for task in tasks)
+        return
+
+    def run(work: Callable[..., Any], tasks: list[tuple[Any, ...]]) -> Iterator[Any]:
+        starts = range(0, len(tasks), TASKS_AT_A_TIME)
+        parts = [_Sent((work, tasks[i : i + TASKS_AT_A_TIME]), folder) for i in starts]
+        for done in pool.map(_work, parts):
+            yield from done.value
+
+    if executor is not None:
+        pool = executor
+        yield run
+        return
+    # A fork of this process would copy locks that its threads hold, so workers start afresh.
+    pool = ProcessPoolExecutor(
+        jobs, get_context("spawn"), initializer=_share_cores, initargs=(jobs,)
+    )
+    try:
+        yield run
+    except BrokenProcessPool:
+        raise DataError(
+            "a worker process ended early, perhaps for lack of memory: use fewer workers. A script "
+            'that starts workers must do so below `if __name__ == "__main__":`.'
+        ) from None
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _share_cores(jobs: int) -> None:
+    """Give a worker its share of the cores for linear algebra and networks."""
+    from threadpoolctl import threadpool_limits
+
+    share = max(1, (os.cpu_count() or 1) // jobs)
+    # The variable is for libraries that are loaded later.
+    os.environ["OMP_NUM_THREADS"] = str(share)
+    threadpool_limits(share)
+
+
 @dataclass(frozen=True)
 class _Sent:
-    """A class or an attacker for a worker, and the folder of its module if it is the user's own.
+    """Tasks for a worker or their results, and the folder of the user's own modules.
 
-    A worker that was started for an earlier sweep does not know the folder. It therefore gets the
-    folder first, and unpickles the value only then.
+    A worker does not know the folder. It therefore gets the folder first, and unpickles the value
+    only then. Classes of a notebook are sent by value.
     """
 
     value: Any
     folder: str | None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self.folder is None:
-            return _Sent, (self.value, None)
-        return _receive, (self.folder, pickle.dumps(self.value))
+        import cloudpickle
+
+        return _receive, (self.folder, cloudpickle.dumps(self.value))
 
 
-def _receive(folder: str, pickled: bytes) -> _Sent:
-    """The inverse of `_Sent.__reduce__` for modules of the user."""
-    if folder not in sys.path:
+def _receive(folder: str | None, pickled: bytes) -> _Sent:
+    """The inverse of `_Sent.__reduce__`."""
+    if folder is not None and folder not in sys.path:
         sys.path.append(folder)
     return _Sent(pickle.loads(pickled), folder)
 
 
-def _train(
-    study: Study,
-    classes: list[type[Attacker]],
-    pairs: set[tuple[int, int]],
-    jobs: int,
-    folder: Path,
-) -> dict[tuple[int, int], _Sent]:
-    """Every attacker trained once for each case, on readings without noise."""
-    import joblib
-
-    order = sorted(pairs)
-    folders = [str(folder) if ":" in one.name else None for one in study.contenders]
-    with _quiet_workers():
-        fitted = joblib.Parallel(n_jobs=jobs)(
-            joblib.delayed(_fit)(study, case, one, _Sent(classes[one], folders[one]))
-            for case, one in order
-        )
-    return {
-        (case, one): _Sent(attacker, folders[one])
-        for (case, one), attacker in zip(order, fitted, strict=True)
-    }
+def _work(sent: _Sent) -> _Sent:
+    """Do the tasks of a worker."""
+    work, tasks = sent.value
+    return _Sent([work(*task) for task in tasks], sent.folder)
 
 
-def _run_sent(study: Study, cell: Cell, attacker: _Sent) -> dict[str, Any]:
-    """`run_cell` in a worker."""
-    return run_cell(study, cell, attacker.value)
-
-
-@contextmanager
-def _quiet_workers() -> Iterator[None]:
-    """Hide joblib's warning about a replaced worker, which does not concern a user."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
-        yield
-
-
-def _fit(study: Study, case: int, contender: int, cls: _Sent) -> Attacker | str:
+def _fit(study: Study, case: int, contender: int, cls: type[Attacker]) -> Attacker | str:
     """A trained attacker, or the message of its failed training."""
     chosen, one = study.cases[case], study.contenders[contender]
     try:
-        attacker: Attacker = cls.value(chosen.home, **one.parameters)
-        return attacker.fit(chosen.train)
+        return cls(chosen.home, **one.parameters).fit(chosen.train)
     except Exception as error:  # Every cell of this attacker reports the message.
         return f"{one.label} cannot be trained: {_tell(error)}"
 

@@ -1,7 +1,8 @@
-"""Entry point to the bounds of the paper, and the curves of its Fig. 2.
+"""Entry point to the bounds of the paper, and their curves against ε.
 
 `bounds` computes Theorems 3 and 4, 5 or 6 in one of three forms for all values of ε at once.
-`bound_curves` adds the exact accuracy and the limit of any attacker.
+`bound_curves` (Fig. 2) adds the exact accuracy and the limit of any attacker; `series_curves` and
+`series_bounds` are the same for Theorems 5 and 6.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,20 +26,21 @@ from hushmeter.checks import (
 )
 from hushmeter.errors import InputError
 from hushmeter.home import Home
+from hushmeter.noise import Laplace
 from hushmeter.theory import multi_shot, one_shot
-from hushmeter.theory.bound import Bound
 from hushmeter.theory.exact import (
     ContinuousLaplace,
     NoiseDifference,
     exact_curve,
+    series_accuracy,
     switch_vector,
 )
+from hushmeter.theory.one_shot import Bound
 from hushmeter.theory.universal import laplace_limit
 from hushmeter.trace import Trace
 
 if TYPE_CHECKING:
     from hushmeter.noise.mechanism import Mechanism
-
 
 FORMS = ("corrected", "printed", "integral")
 """Forms of every bound: see `hushmeter.theory.one_shot`."""
@@ -91,6 +93,33 @@ class _Question:
         return np.asarray(self.home.tolerance / (2 * self.laplace_scale))
 
 
+@dataclass(frozen=True)
+class Conditions:
+    """What is known about the jumps and the noise beside ε.
+
+    Attributes
+    ----------
+    switched : vector of length N, or names, optional
+        The appliances that switched, for a sharper one-shot bound; as in `exact_accuracy`.
+    mixed : bool
+        Whether some appliances may switch on while others switch off at one reading.
+    disturbance : float
+        Disturbance Y of Lemma 3. [W]
+    recovery_constant : float, optional
+        C(P) of the printed and integral forms; 4/((√3 − 1)‖P‖₂) if it is not given: see
+        `hushmeter.theory.one_shot.recovery_constant`. [1/W]
+    mechanism : Mechanism, optional
+        Mechanism instead of ε and Δf. The corrected form accepts any mechanism, the others accept
+        Laplace.
+    """
+
+    switched: ArrayLike | Sequence[str] | None = None
+    mixed: bool = False
+    disturbance: float = 0.0
+    recovery_constant: float | None = None
+    mechanism: Mechanism | None = None
+
+
 def bounds(
     home: Home,
     epsilon: ArrayLike | None = None,
@@ -100,11 +129,7 @@ def bounds(
     form: str = "corrected",
     readings: int | None = None,
     hierarchical: bool = False,
-    switched: ArrayLike | Sequence[str] | None = None,
-    mixed: bool = False,
-    disturbance: float = 0.0,
-    recovery_constant: float | None = None,
-    mechanism: Mechanism | None = None,
+    conditions: Conditions | None = None,
 ) -> Bounds:
     """Theorems 3 and 4, 5 or 6. Lower and upper bound on the expected accuracy.
 
@@ -126,18 +151,8 @@ def bounds(
     hierarchical : bool
         With `readings`: bounds for E[α_H] of Algorithm 2, and `groups` for each hierarchy
         (Theorem 6).
-    switched : vector of length N, or names, optional
-        The appliances that switched, for a sharper one-shot bound; as in `exact_accuracy`.
-    mixed : bool
-        Whether some appliances may switch on while others switch off at one reading.
-    disturbance : float
-        Disturbance Y of Lemma 3. [W]
-    recovery_constant : float, optional
-        C(P) of the printed and integral forms; 4/((√3 − 1)‖P‖₂) if it is not given: see
-        `hushmeter.theory.one_shot.recovery_constant`. [1/W]
-    mechanism : Mechanism, optional
-        Mechanism instead of ε and Δf. The corrected form accepts any mechanism, the others accept
-        Laplace.
+    conditions : Conditions, optional
+        What else is known: the mechanism, the appliances that switched, a disturbance.
 
     Returns
     -------
@@ -162,10 +177,12 @@ def bounds(
     (0.732, 0.995)
     """
     one_of("form", form, FORMS)
-    noise, scale, step = _noise(home, epsilon, sensitivity, mechanism)
-    counts, power, cancelled = _switches(home, max_switches, switched, mixed, readings)
-    moved = non_negative("disturbance", disturbance) + step
-    asked = _Question(home, noise, scale, counts, power, cancelled, moved, recovery_constant)
+    known = Conditions() if conditions is None else conditions
+    noise, scale, step = _noise(home, epsilon, sensitivity, known.mechanism)
+    counts, power, cancelled = _switches(home, max_switches, known, readings)
+    moved = non_negative("disturbance", known.disturbance) + step
+    constant = known.recovery_constant
+    asked = _Question(home, noise, scale, counts, power, cancelled, moved, constant)
     if readings is None:
         if hierarchical:
             raise InputError("Theorem 6 needs a series of readings: give the number of readings.")
@@ -263,25 +280,22 @@ def _noise(
 
 
 def _switches(
-    home: Home,
-    max_switches: ArrayLike,
-    switched: ArrayLike | Sequence[str] | None,
-    mixed: bool,
-    readings: int | None,
+    home: Home, max_switches: ArrayLike, known: Conditions, readings: int | None
 ) -> tuple[IntArray, float | None, float]:
     """U, s0 or None [W], and the largest power that opposite switches can cancel [W]."""
     counts = one_shot.check_switches(home, max_switches)
     if counts.ndim and readings is None:
         raise InputError("max_switches must be one number, unless readings are given.")
-    if switched is not None:
+    if known.switched is not None:
         if readings is not None:
             raise InputError("switched describes one jump: do not give readings.")
-        vector = switch_vector(home, switched)
+        vector = switch_vector(home, known.switched)
         power = float(np.abs(vector) @ home.powers)
         count = np.asarray(np.count_nonzero(vector))
         return count, power, power - abs(float(vector @ home.powers))
     most = int(counts.max())
-    cancelled = float(one_shot.largest_sum(home.powers, most)) if mixed and most > 1 else 0.0
+    together = known.mixed and most > 1
+    cancelled = float(one_shot.largest_sum(home.powers, most)) if together else 0.0
     return counts, None, cancelled
 
 
@@ -440,3 +454,173 @@ def bound_curves(
         max_switches=most,
         **forms,
     )
+
+
+@dataclass(frozen=True)
+class SeriesBounds:
+    """Bounds on the accuracy of Algorithms 1 and 2 over a series of readings, as functions of ε."""
+
+    # ε and the Laplace scale λ [W] of the noise on its grid
+    epsilon: FloatArray
+    scale: FloatArray
+    series: tuple[Bounds, ...]  # Theorem 5 in every form of `FORMS`; each bound has the shape (E,)
+    hierarchies: tuple[Bounds, ...]  # Theorem 6 in every form of `FORMS`, or empty
+    readings: int  # Number of readings after the first one
+    # Verdicts on the assumptions of the paper for this home and, if there is one, its trace
+    assumptions: tuple[str, ...]
+
+    def columns(self) -> dict[str, FloatArray]:
+        """All curves as columns of one table; the bounds are raw values."""
+        table = {"epsilon": self.epsilon, "scale_w": self.scale}
+        for prefix, answers in (("", self.series), ("hierarchical_", self.hierarchies)):
+            for answer in answers:
+                table[f"{prefix}{answer.form}_lower"] = np.asarray(answer.lower.raw)
+                table[f"{prefix}{answer.form}_upper"] = np.asarray(answer.upper.raw)
+        return table
+
+
+@dataclass(frozen=True)
+class SeriesCurves(SeriesBounds):
+    """Bounds and exact accuracy of Algorithm 1 over the readings of one trace.
+
+    Attributes
+    ----------
+    exact : array, shape (E,)
+        E[α_m] before error correction, over the readings after the first one.
+    floor : float
+        Accuracy of the answer that the first state lasts for ever.
+    """
+
+    exact: FloatArray
+    floor: float
+
+    def columns(self) -> dict[str, FloatArray]:
+        """All curves as columns of one table; the bounds are raw values."""
+        return {**super().columns(), "exact": self.exact}
+
+
+def series_curves(
+    home: Home,
+    trace: Trace,
+    epsilon: ArrayLike,
+    *,
+    sensitivity: float | None = None,
+    hierarchical: bool = False,
+) -> SeriesCurves:
+    """Theorems 5 and 6 on a trace, beside the exact accuracy of Algorithm 1.
+
+    Parameters
+    ----------
+    home : Home
+    trace : Trace with states
+        The readings [W] before noise; the attacker knows the first state.
+    epsilon : array_like, shape (E,)
+    sensitivity : float, optional
+        Sensitivity Δf; the paper's δ/2 if it is not given. [W]
+    hierarchical : bool
+        Whether to add Theorem 6.
+
+    Returns
+    -------
+    SeriesCurves
+
+    Raises
+    ------
+    InputError
+        If the trace has fewer than two readings or no states of these appliances.
+
+    Notes
+    -----
+    The noise is discrete Laplace noise on a grid between λ/16 and λ/8, so that the curve is that
+    of the paper's continuous noise to about 1 %. The corrected bounds use the number of switches
+    of every reading, the other forms the largest number. A difference between the readings and the
+    power of the appliances that are on (the base load, measurement error) is a disturbance in the
+    sense of Lemma 3.
+    """
+    if len(trace) < 2:
+        raise InputError("the accuracy of a series needs at least two readings.")
+    states = trace.truth()
+    switches = np.abs(np.diff(states.astype(np.int8), axis=0)).sum(axis=1)
+    rest = trace.readings - states @ home.powers
+    found = series_bounds(
+        home,
+        len(trace) - 1,
+        epsilon,
+        sensitivity=sensitivity,
+        max_switches=switches,
+        disturbance=float(np.abs(np.diff(rest)).max()),
+        hierarchical=hierarchical,
+    )
+    mechanisms = [_fine_laplace(scale) for scale in found.scale]
+    return SeriesCurves(
+        found.epsilon,
+        found.scale,
+        found.series,
+        found.hierarchies,
+        found.readings,
+        home.check(trace).sentences,
+        exact=np.array([series_accuracy(home, trace, mechanism=m)[1:].mean() for m in mechanisms]),
+        floor=float((states[1:] == states[0]).mean()),
+    )
+
+
+def series_bounds(
+    home: Home,
+    readings: int,
+    epsilon: ArrayLike,
+    *,
+    sensitivity: float | None = None,
+    max_switches: ArrayLike = 1,
+    disturbance: float = 0.0,
+    hierarchical: bool = False,
+) -> SeriesBounds:
+    """Theorems 5 and 6 for a number of readings that are not known.
+
+    Parameters
+    ----------
+    home : Home
+    readings : int
+        Number T of readings after a known state.
+    epsilon : array_like, shape (E,)
+    sensitivity : float, optional
+        Sensitivity Δf; the paper's δ/2 if it is not given. [W]
+    max_switches : int, or (T,) of int
+        Largest number U of switches at one reading.
+    disturbance : float
+        Disturbance Y of Lemma 3. [W]
+    hierarchical : bool
+        Whether to add Theorem 6.
+
+    Returns
+    -------
+    SeriesBounds
+    """
+    width = home.tolerance / 2 if sensitivity is None else positive("sensitivity", sensitivity)
+    values = np.atleast_1d(positive_array("epsilon", epsilon))
+    known: dict[str, Any] = {
+        "sensitivity": width,
+        "readings": readings,
+        "max_switches": max_switches,
+        "conditions": Conditions(disturbance=disturbance),
+    }
+
+    def answers(*, hierarchical: bool) -> tuple[Bounds, ...]:
+        return tuple(
+            bounds(home, values, form=form, hierarchical=hierarchical, **known) for form in FORMS
+        )
+
+    return SeriesBounds(
+        epsilon=values,
+        scale=width / values,
+        series=answers(hierarchical=False),
+        hierarchies=answers(hierarchical=True) if hierarchical else (),
+        readings=readings,
+        assumptions=home.check().sentences,
+    )
+
+
+def _fine_laplace(scale: float) -> Laplace:
+    """Discrete Laplace noise of scale λ [W] on a grid that is fine against it."""
+    grid = 2.0 ** math.floor(math.log2(scale / 8))
+    # One step of the grid costs grid/λ, so that the scale of the noise is λ.
+    return Laplace(grid / scale, grid, grid, on_grid=True)

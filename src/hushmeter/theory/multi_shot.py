@@ -23,8 +23,8 @@ from hushmeter.checks import FloatArray, IntArray, positive_array, whole
 from hushmeter.errors import InputError
 from hushmeter.home import Home
 from hushmeter.theory import one_shot
-from hushmeter.theory.bound import Bound
 from hushmeter.theory.exact import NoiseDifference
+from hushmeter.theory.one_shot import Bound
 
 
 def printed_lower(one_jump: Bound, appliances: int, readings: int) -> Bound:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from hushmeter.releases.promise import Promise
     from hushmeter.releases.release import Release, View
     from hushmeter.releases.request import Request
-    from hushmeter.theory.bound import Bound
+    from hushmeter.theory.one_shot import Bound
     from hushmeter.trace import Trace
     from hushmeter.web.server import Session, Settings
 

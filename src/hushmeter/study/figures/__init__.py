@@ -6,13 +6,230 @@ as future work. Without real data an item uses a named synthetic stand-in, and i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from hushmeter.errors import UnknownNameError
-from hushmeter.study.figures.item import EPSILONS, ReproducedItem, Setting
+import numpy as np
+
+from hushmeter.checks import one_of, whole
+from hushmeter.errors import DataError, InputError, UnknownNameError
+from hushmeter.files import frame_columns, write_table, write_text
+from hushmeter.plot.figure import save_figure
+from hushmeter.study.comparison import Comparison, Details
+from hushmeter.study.definition import Case, Contender, Study
+from hushmeter.study.sweep import sweep
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
 
 __all__ = ["EPSILONS", "ITEMS", "Setting", "reproduce"]
+
+EPSILONS = tuple(float(f"{e:.4g}") for e in np.geomspace(10, 0.003, 10))
+CALM = max(EPSILONS)
+STAND_IN_READINGS = 3000
+FAST_READINGS = 14_400
+FAST_S = 10.0
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Settings of a reproduction.
+
+    Attributes
+    ----------
+    seed : int
+        Seed of the stand-ins and of the noise.
+    seeds : int
+        Number of releases of each kind, at least two; bands are drawn from three.
+    readings : int or None
+        Number of attacked readings; by default 3000 of a stand-in and all of a real set (see
+        `attacked` for fast ones).
+    jobs : int
+        Number of workers.
+    data : Path or None
+        Folder of the real data sets; without it every item uses its stand-in.
+    report : callable, optional
+        Function that is called with every cell of a sweep and the number of cells still to come.
+
+    Raises
+    ------
+    InputError
+        If a number is too small or the data folder does not exist.
+    """
+
+    seed: int = 0
+    seeds: int = 5
+    readings: int | None = None
+    jobs: int = 1
+    data: Path | None = None
+    report: Callable[[dict[str, Any], int], None] | None = None
+
+    def __post_init__(self) -> None:
+        whole("seeds", self.seeds, least=2)
+        if self.readings is not None:
+            whole("readings", self.readings, least=100)
+        if self.data is not None and not self.data.is_dir():
+            raise InputError(f"{self.data} is not a folder; name the folder of the data sets.")
+
+    @property
+    def stand_in_readings(self) -> int:
+        """Number of attacked readings of a stand-in."""
+        return STAND_IN_READINGS if self.readings is None else self.readings
+
+    def attacked(self, every_s: float) -> int | None:
+        """Number of attacked readings in Fig. 6 at this interval [s]; None for all of a real set.
+
+        Readings of less than 10 s are cut after 14 400, so that the figure takes minutes.
+        """
+        most = FAST_READINGS if every_s < FAST_S else None
+        return self.readings if self.readings is not None else most
+
+
+VERDICTS = ("agrees", "in part", "differs", "undecided")
+CAPTION = re.compile(
+    r"(?P<item>\w+) on (?P<source>.+)\.\nThe paper: (?P<claim>.+)\nHere: (?P<finding>.+)\n"
+    rf"Verdict: (?P<verdict>{'|'.join(VERDICTS)}): (?P<reason>.+)\n"
+    r"(?P<details>(?:\w.*\n)*)"
+)
+MOST_WORDS = 120
+"""Largest number of words of a caption; everything else is a detail."""
+
+
+@dataclass(frozen=True)
+class Caption:
+    """The caption of a reproduced item."""
+
+    item: str  # "fig2", …, "table1"
+    source: str  # The data: a data set, or a synthetic stand-in
+    claim: str  # What the paper states
+    finding: str  # What was found here
+    verdict: str  # Whether the finding agrees with the claim
+    reason: str  # The reason for the verdict
+    details: Details = ()  # Settings and further results, as the rows of a table
+
+    def __post_init__(self) -> None:
+        one_of("verdict", self.verdict, VERDICTS)
+
+    @property
+    def text(self) -> str:
+        """The caption without its details."""
+        return (
+            f"{self.item} on {self.source}.\nThe paper: {self.claim}\nHere: {self.finding}\n"
+            f"Verdict: {self.verdict}: {self.reason}\n"
+        )
+
+    def __str__(self) -> str:
+        return self.text + "".join(f"{name}: {value}\n" for name, value in self.details)
+
+
+@dataclass(frozen=True)
+class ReproducedItem:
+    """One reproduced figure or table."""
+
+    words: Caption  # Its caption
+    table: pd.DataFrame  # The data behind the picture
+    figure: Figure | None = None  # The picture; a table has none
+    # Slopes and break points of its attackers, one row for each attacker and measure
+    robustness: pd.DataFrame | None = None
+
+    @property
+    def item(self) -> str:
+        """Name of the item: "fig2", …, "table1"."""
+        return self.words.item
+
+    @property
+    def caption(self) -> str:
+        """The caption as one text."""
+        return str(self.words)
+
+    def save(self, folder: Path, *, force: bool = False) -> list[Path]:
+        """Write the picture, the data and the caption into a folder; return their paths.
+
+        The files are item.png, item.svg, item.csv and item.txt, and item-robustness.csv if the item
+        has slopes.
+        """
+        columns = frame_columns(self.table)
+        if self.figure is None:
+            write_table(folder / f"{self.item}.csv", columns, force=force)
+            paths = [folder / f"{self.item}.csv"]
+        else:
+            saved = save_figure(self.figure, folder, self.item, columns, force=force)
+            paths = list(saved.values())
+        if self.robustness is not None:
+            paths.append(folder / f"{self.item}-robustness.csv")
+            write_table(paths[-1], frame_columns(self.robustness), force=force)
+        write_text(folder / f"{self.item}.txt", self.caption, force=force)
+        return [*paths, folder / f"{self.item}.txt"]
+
+
+def item_title(item: str) -> str:
+    """Return the name of an item in the paper: "fig2" is Fig. 2, "table1" is Table I."""
+    others = {"table1": "Table I", "appliances": "Each appliance"}
+    return others.get(item) or f"Fig. {item.removeprefix('fig')}"
+
+
+def sentence(words: str) -> str:
+    """Return the words with a capital first letter."""
+    return words[:1].upper() + words[1:]
+
+
+def read_caption(path: Path) -> Caption:
+    """Read a caption that `ReproducedItem.save` wrote."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        text = ""
+    match = CAPTION.fullmatch(text)
+    if match is None:
+        raise DataError(f"{path} is not a caption of `hushmeter reproduce`; run the command again.")
+    found: dict[str, Any] = match.groupdict()
+    rows = (line.split(": ", 1) for line in found.pop("details").splitlines())
+    return Caption(**found, details=tuple((name, value) for name, value in rows))
+
+
+def compare(
+    case: Case,
+    setting: Setting,
+    contenders: tuple[Contender, ...],
+    *,
+    mechanisms: tuple[str, ...] = ("laplace",),
+    epsilons: tuple[float, ...] = EPSILONS,
+    seeds: int | None = None,
+) -> Comparison:
+    """Sweep one case; attackers that fail are left out and named."""
+    study = Study(
+        case.name,
+        (case,),
+        contenders,
+        mechanisms=mechanisms,
+        epsilons=epsilons,
+        seeds=setting.seeds if seeds is None else seeds,
+        seed=setting.seed,
+        # Algorithm 1 of the paper starts from the true state.
+        knows_first_state=True,
+    )
+    table = sweep(study, jobs=setting.jobs, report=setting.report).drop(columns="seconds")
+    if "error" not in table:
+        return Comparison(table)
+    errors = table[table.error.notna()]
+    reasons = tuple(
+        part.error.iloc[0]
+        if part.error.iloc[0].startswith(name)
+        else f"{name}: {part.error.iloc[0]}"
+        for name, part in errors.groupby("attacker", sort=False)
+    )
+    kept = table[~table.attacker.isin(errors.attacker)].drop(columns="error")
+    if kept.empty:
+        raise DataError(f"every attacker failed: {reasons[0]}")
+    return Comparison(kept.reset_index(drop=True), failed=reasons)
+
 
 ITEMS = {
     "fig2": "compressive:one_shot_figure",
@@ -24,7 +241,7 @@ ITEMS = {
     "fig8": "appendices:interchanges_figure",
     "fig9": "appendices:sparsity_figure",
     "table1": "appendices:sparsity_table",
-    "appliances": "appliances:appliances_figure",
+    "appliances": "attackers:appliances_figure",
 }
 
 

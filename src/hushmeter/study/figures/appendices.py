@@ -31,10 +31,11 @@ from hushmeter.plot.behaviour import (
     stability_columns,
     upper_bound_words,
 )
+from hushmeter.study.comparison import Details
+from hushmeter.study.definition import Case
+from hushmeter.study.figures import EPSILONS, Caption, ReproducedItem, Setting
 from hushmeter.study.figures.compressive import simulate_one_shot
-from hushmeter.study.figures.item import EPSILONS, Caption, Details, ReproducedItem, Setting
 from hushmeter.study.figures.sources import all_sets, find_concentrated, find_eight, missing
-from hushmeter.study.plan import Case
 from hushmeter.theory.exact import exact_curve
 from hushmeter.trace import Trace
 

@@ -6,6 +6,7 @@ Figures 3 and 4 also show the attackers with the exact problem (P1) and signed j
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,12 +17,11 @@ from hushmeter.checks import FloatArray, IntArray
 from hushmeter.noise import Laplace
 from hushmeter.plot.accuracy import SweepPanel, draw_bound_panels, draw_panels
 from hushmeter.scoring import accuracy
-from hushmeter.study.figures.comparison import CALM, Comparison, compare
-from hushmeter.study.figures.item import EPSILONS, Caption, Details, ReproducedItem, Setting
+from hushmeter.study.comparison import Comparison
+from hushmeter.study.definition import Case, Contender
+from hushmeter.study.figures import CALM, EPSILONS, Caption, ReproducedItem, Setting, compare
 from hushmeter.study.figures.sources import Source, find_concentrated, find_eight, find_thirteen
-from hushmeter.study.plan import Case, Contender
-from hushmeter.theory.bounds import BoundCurves, bound_curves
-from hushmeter.theory.curves import series_curves
+from hushmeter.theory.bounds import BoundCurves, bound_curves, series_curves
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -181,19 +181,17 @@ def multi_shot_figure(setting: Setting) -> ReproducedItem:
         if one is not source:
             tables.append(rows.table)
     panels.insert(1, SweepPanel(found.table, "f1", source.name))
-    return _from_comparison(
+    caption = Caption(
         "fig3",
-        f"Fig. 3: multi-shot accuracy, {source.name}",
-        source,
-        found,
+        source.words,
         "the multi-shot accuracy is remarkably good and falls linearly in ln(1/ε), at the rate of "
         "the theorem.",
-        (verdict, reason),
-        panels,
-        tuple(details),
         f"{_levels(found, 'Algorithm 1')}{_say_assumptions(source, part)}",
-        tables,
+        verdict,
+        reason,
+        tuple(details),
     )
+    return _make_item(caption, found, panels, f"Fig. 3: multi-shot accuracy, {source.name}", tables)
 
 
 EXACT = "exact E[α_m] before correction"
@@ -277,18 +275,17 @@ def hierarchical_figure(setting: Setting) -> ReproducedItem:
         SweepPanel(found.table, "alpha", part, bounds=bounds, curves={EXACT: curves.exact}),
         SweepPanel(found.table, "f1"),
     ]
-    return _from_comparison(
+    caption = Caption(
         "fig4",
-        f"Fig. 4: hierarchical accuracy, {source.name}",
-        source,
-        found,
+        source.words,
         "with thirteen appliances in four groups the hierarchical algorithm performs remarkably "
         "and is quite robust against noise.",
-        (verdict, reason),
-        panels,
-        details,
         f"{_levels(found, 'Algorithm 2')}{_say_assumptions(source, None)}",
+        verdict,
+        reason,
+        details,
     )
+    return _make_item(caption, found, panels, f"Fig. 4: hierarchical accuracy, {source.name}")
 
 
 SERIES_READINGS = 86_400
@@ -340,18 +337,16 @@ def noise_figure(setting: Setting) -> ReproducedItem:
         details += part.details
         tables.append(other.table)
     details.append(("Gaussian noise", f"(ε, 1e-6); its mean accuracy differs by up to {third:.3f}"))
-    return _from_comparison(
+    caption = Caption(
         "fig5",
-        f"Fig. 5: the same ε with other noise, {source.name}",
-        source,
-        found,
+        source.words,
         "Laplace and staircase noise lead to similar relationships of accuracy and ε.",
-        _judge_spread(two),
-        panels,
-        tuple(details),
         f"{_levels(found, 'Algorithm 1, laplace')}{_say_assumptions(source, part)}",
-        tables,
+        *_judge_spread(two),
+        tuple(details),
     )
+    title = f"Fig. 5: the same ε with other noise, {source.name}"
+    return _make_item(caption, found, panels, title, tables)
 
 
 def _compare_noises(case: Case, setting: Setting, contenders: tuple[Contender, ...]) -> Comparison:
@@ -392,22 +387,16 @@ def _judge_spread(gap: tuple[float, float, float]) -> tuple[str, str]:
     return ("agrees" if high < NEAR else "in part" if low < 2 * NEAR else "differs"), reason
 
 
-def _from_comparison(
-    item: str,
-    title: str,
-    source: Source,
+def _make_item(
+    caption: Caption,
     found: Comparison,
-    claim: str,
-    judged: tuple[str, str],
     panels: Sequence[SweepPanel],
-    details: Details,
-    finding: str,
+    title: str,
     tables: Sequence[pd.DataFrame] = (),
 ) -> ReproducedItem:
-    """An item whose panels are sweeps; the details get the slopes and the better fits."""
+    """An item whose panels are sweeps; the details of its caption get the slopes."""
     import pandas as pd
 
-    rows = (*details, *found.tell_robustness())
-    caption = Caption(item, source.words, claim, finding, *judged, rows)
+    words = replace(caption, details=(*caption.details, *found.tell_robustness()))
     table = pd.concat(tables, ignore_index=True) if len(tables) > 1 else found.table
-    return ReproducedItem(caption, table, draw_panels(panels, title), found.robustness())
+    return ReproducedItem(words, table, draw_panels(panels, title), found.robustness())

@@ -25,8 +25,9 @@ from hushmeter.learn.homes import (
 )
 from hushmeter.learn.segments import SEGMENTS, cut_segment
 from hushmeter.read import ReadOptions, read_home_recording
-from hushmeter.study.figures.item import Details, Setting
-from hushmeter.study.plan import Case, split_trace
+from hushmeter.study.comparison import Details
+from hushmeter.study.definition import Case, split_trace
+from hushmeter.study.figures import Setting
 from hushmeter.trace import Trace, iso
 
 STAND_IN = "the synthetic stand-in"

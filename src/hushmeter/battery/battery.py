@@ -1,0 +1,464 @@
+"""The battery, its controllers, the energy that noise stores in it, and its operation on a load.
+
+`guarantee` bounds the failure probability with the distribution of the stored energy, and computes
+the smallest battery from it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from hushmeter.checks import BoolArray, FloatArray, finite_vector, one_of, positive, whole
+from hushmeter.errors import InputError
+from hushmeter.trace import Trace
+
+if TYPE_CHECKING:
+    from hushmeter.noise.mechanism import Mechanism, Rng
+    from hushmeter.privacy.units import Unit
+
+CONTROLLERS = ("direct", "reserved", "lookahead")
+BASELINES = ("flatten", "stepping")
+PULL = 0.25
+"""Default pull of the reserved controller, times the square root of the number of readings."""
+
+FINE_W = 5.0
+"""A pull that returns less than this for the protected change uses a grid of 0.1 W. [W]"""
+
+WH_PER_KWH = 1000.0
+
+
+@dataclass(frozen=True)
+class Battery:
+    """A home battery.
+
+    Parameters
+    ----------
+    capacity_kwh : float
+        Usable capacity; infinite for an ideal battery. [kWh]
+    power_kw : float
+        Largest charging power on the meter's side. [kW]
+    discharge_kw : float, optional
+        Largest discharging power; equal to `power_kw` if it is not given. [kW]
+    efficiency : float
+        Efficiency of a round trip, 0 to 1. Charging and discharging each have its square root.
+    charge : float
+        Share of the capacity that is stored at the start, 0 to 1.
+    interval_s : float
+        Interval at which the battery acts, equal to the interval of the meter's readings. [s]
+
+    Raises
+    ------
+    InputError
+        If a size is not positive or a share is outside its range.
+    """
+
+    capacity_kwh: float
+    power_kw: float
+    discharge_kw: float | None = None
+    efficiency: float = 0.9
+    charge: float = 0.5
+    interval_s: float = 6.0
+
+    def __post_init__(self) -> None:
+        powers = (self.power_kw, self.power_kw if self.discharge_kw is None else self.discharge_kw)
+        object.__setattr__(self, "capacity_kwh", _size("capacity", self.capacity_kwh, "kWh"))
+        object.__setattr__(self, "power_kw", _size("power", powers[0], "kW"))
+        object.__setattr__(self, "discharge_kw", _size("discharge power", powers[1], "kW"))
+        object.__setattr__(self, "interval_s", positive("interval_s", self.interval_s))
+        if not 0 < positive("efficiency", self.efficiency) <= 1:
+            raise InputError(f"efficiency must lie in (0, 1], got {self.efficiency}.")
+        if not 0 <= self.charge <= 1:
+            raise InputError(f"charge must be a share between 0 and 1, got {self.charge}.")
+        if math.isinf(self.capacity_kwh) and self.charge in (0, 1):
+            raise InputError("an infinite battery cannot be full or empty; use charge = 0.5.")
+
+    @property
+    def one_way(self) -> float:
+        """Efficiency of charging and of discharging, η_c = η_d."""
+        return math.sqrt(self.efficiency)
+
+    @property
+    def hours(self) -> float:
+        """Length h of one reading. [h]"""
+        return self.interval_s / 3600
+
+    @property
+    def room_wh(self) -> tuple[float, float]:
+        """Energy that can be stored, and that can be taken out, at the start. [Wh]"""
+        capacity = self.capacity_kwh * WH_PER_KWH
+        return capacity * (1 - self.charge), capacity * self.charge
+
+    @property
+    def limits(self) -> FloatArray:
+        """The limits that the compiled controllers take, in the order of `controllers.LIMITS`."""
+        assert self.discharge_kw is not None
+        powers = (self.power_kw * 1000, self.discharge_kw * 1000)
+        return np.array([*self.room_wh, *powers, self.one_way, self.one_way, self.hours])
+
+
+@dataclass(frozen=True)
+class Control:
+    """A controller and the horizon of its guarantee."""
+
+    name: str  # The controller
+    readings: int  # Number of readings T of the horizon
+    # Share of the energy above or below the start that "reserved" returns at each reading
+    pull: float
+    ahead: int  # Number of future readings whose noise "lookahead" knows
+
+
+def choose_control(
+    name: str, readings: int, *, pull: float | None = None, ahead: int | None = None
+) -> Control:
+    """Return a controller for a horizon of a given number of readings.
+
+    Parameters
+    ----------
+    name : {"direct", "reserved", "lookahead"}
+        The controller.
+    readings : int
+        Number of readings T of the horizon.
+    pull : float, optional
+        Pull of "reserved"; 0.25/√T by default, so that the later losses of Gaussian noise stay
+        small in sum.
+    ahead : int, optional
+        Number of future readings that "lookahead" knows; by default a twelfth of the horizon,
+        which is two hours of a day.
+
+    Returns
+    -------
+    Control
+        The controller.
+
+    Raises
+    ------
+    InputError
+        If the name is unknown or the pull exceeds 0.5.
+    """
+    one_of("controller", name, CONTROLLERS)
+    horizon = whole("readings", readings)
+    share = PULL / math.sqrt(horizon) if pull is None else positive("pull", pull)
+    if share > 0.5:
+        raise InputError(f"pull must be at most 0.5 per reading, got {pull}.")
+    known = max(1, horizon // 12) if ahead is None else whole("ahead", ahead)
+    return Control(name, horizon, share if name == "reserved" else 0.0, known)
+
+
+def control_grid(control: Control, unit: Unit) -> str:
+    """Return the grid of the noise for a controller, as text of an exact number. [W]
+
+    The pull of "reserved" moves by whole grid steps and pays for whole steps. If the pull is small,
+    a grid of 0.1 W loses less to rounding. A meter that shows whole watts only post-processes such
+    noise, because it rounds at half watts, which lie on that grid.
+    """
+    return "0.1" if 0 < control.pull * unit.l1 < FINE_W else "1"
+
+
+@dataclass(frozen=True, eq=False)
+class Operation:
+    """The operation of a battery on a trace."""
+
+    controller: str  # Name of the controller or baseline
+    battery: Battery  # The battery
+    load: Trace  # The load of the house
+    metered: Trace  # What the meter shows, on its grid, with the true states of the load
+    # Power b of the battery on the meter's side, positive while charging. [W]
+    battery_w: FloatArray
+    stored_wh: FloatArray  # Energy e stored since the start, at the end of each reading. [Wh]
+    target_w: FloatArray  # The noise that the mechanism drew; zero for the baselines. [W]
+    noise_w: FloatArray  # The noise that reached the meter: b without the upkeep. [W]
+    saturated: BoolArray  # True where the battery could not follow its controller
+    upkeep_w: float  # Constant charging power that compensates the losses. [W]
+
+    @cached_property
+    def state_of_charge(self) -> FloatArray:
+        """Share of the capacity that is stored at the end of each reading, shape (T,)."""
+        below = self.battery.room_wh[1]
+        if math.isinf(below):
+            return np.full(self.stored_wh.size, self.battery.charge)
+        return (below + self.stored_wh) / (self.battery.capacity_kwh * WH_PER_KWH)
+
+    @property
+    def loss_kwh(self) -> float:
+        """Energy lost in the battery. [kWh]"""
+        inside = stored_power(self.battery_w, self.battery)
+        return float((self.battery_w - inside).sum() * self.battery.hours / WH_PER_KWH)
+
+    @property
+    def cycles(self) -> float:
+        """Full cycles: energy taken from the store divided by the capacity."""
+        taken = -np.minimum(stored_power(self.battery_w, self.battery), 0.0).sum()
+        return float(taken * self.battery.hours / WH_PER_KWH / self.battery.capacity_kwh)
+
+
+def operate(
+    trace: Trace,
+    battery: Battery,
+    mechanism: Mechanism,
+    control: Control | str = "direct",
+    *,
+    rng: Rng = None,
+    key: bytes | None = None,
+) -> Operation:
+    """Operate a battery that puts the noise of a mechanism on the meter.
+
+    Parameters
+    ----------
+    trace : Trace
+        The load of the house. The battery does nothing in a gap.
+    battery : Battery
+        The battery; its interval must equal the interval of the trace.
+    mechanism : Mechanism
+        The noise. Its grid must be the resolution of the meter or divide half of it, and it must
+        not clamp, because a battery cannot.
+    control : Control or {"direct", "reserved", "lookahead"}
+        The controller.
+    rng : int or Generator, optional
+        Seed or generator of a simulation; without it the noise is fresh and secret.
+    key : 32 bytes, optional
+        Key for a reproducible operation. As long as the battery can follow, "direct" and
+        "lookahead" show what `mechanism.release` returns with this key for load plus upkeep.
+
+    Returns
+    -------
+    Operation
+        What the battery did and what the meter shows.
+
+    Raises
+    ------
+    InputError
+        If the intervals differ or a battery cannot make this noise.
+    """
+    _same_interval(trace, battery)
+    refuse_unfit(mechanism)
+    chosen = choose_control(control, len(trace)) if isinstance(control, str) else control
+    noise = mechanism.sample(len(trace), rng=rng, key=key) * mechanism.grid
+    upkeep = upkeep_power(mechanism, battery)
+    return operate_noise(trace, battery, noise, chosen, upkeep_w=upkeep, grid=mechanism.grid)
+
+
+def operate_noise(
+    trace: Trace,
+    battery: Battery,
+    noise: ArrayLike,
+    control: Control,
+    *,
+    upkeep_w: float = 0.0,
+    grid: float = 1.0,
+) -> Operation:
+    """Operate a battery that puts given noise on the meter (`noise`, `grid` [W])."""
+    from hushmeter.battery import controllers as kernels
+
+    _same_interval(trace, battery)
+    target = finite_vector("noise", noise)
+    if target.size != len(trace):
+        raise InputError(f"noise must have {len(trace)} entries, got {target.size}.")
+    limits = battery.limits
+    if control.name == "reserved":
+        done = kernels.run_reserved(target, upkeep_w, control.pull, grid, limits)
+    elif control.name == "lookahead":
+        done = kernels.run_lookahead(target, upkeep_w, control.ahead, limits)
+    else:
+        done = kernels.run_direct(target, upkeep_w, limits)
+    power, stored, cut = done
+    # Where nothing was cut the noise is the target itself; computing it from the power would
+    # round it twice.
+    same = ~cut if control.name != "reserved" else np.zeros_like(cut)
+    realised = np.where(same, target, power - upkeep_w)
+    shown = np.floor((trace.readings + power) / grid + 0.5) * grid
+    metered = trace.replace_readings(shown)
+    return Operation(
+        control.name, battery, trace, metered, power, stored, target, realised, cut, upkeep_w
+    )
+
+
+def hide_load(
+    trace: Trace, battery: Battery, method: str = "flatten", *, step_w: float | None = None
+) -> Operation:
+    """Operate a battery with a classical load-hiding method, which guarantees no ε.
+
+    References
+    ----------
+    .. [1] G. Kalogridis et al., Privacy for smart meters: towards undetectable appliance load
+       signatures, IEEE SmartGridComm (2010).
+    .. [2] W. Yang et al., Minimizing private data disclosures in the smart grid, ACM CCS (2012).
+    """
+    from hushmeter.battery import controllers as kernels
+
+    _same_interval(trace, battery)
+    limits = battery.limits
+    if one_of("method", method, BASELINES) == "flatten":
+        power, stored, cut = kernels.run_flatten(trace.readings, limits)
+    else:
+        step = min(limits[2], limits[3]) if step_w is None else step_w
+        power, stored, cut = kernels.run_stepping(trace.readings, positive("step_w", step), limits)
+    metered = trace.replace_readings(trace.readings + power)
+    nothing = np.zeros(len(trace))
+    return Operation(method, battery, trace, metered, power, stored, nothing, power, cut, 0.0)
+
+
+def _same_interval(trace: Trace, battery: Battery) -> None:
+    """Refuse a battery that acts at another interval than the meter."""
+    if abs(trace.interval_s - battery.interval_s) > 1e-9 * battery.interval_s:
+        raise InputError(
+            f"the battery acts every {battery.interval_s:g} s, but the trace has readings of "
+            f"{trace.interval_s:g} s; coarsen the trace or change the battery's interval."
+        )
+
+
+def _size(name: str, value: float, unit: str) -> float:
+    """A checked positive size; infinity describes an ideal battery."""
+    if isinstance(value, float) and math.isinf(value) and value > 0:
+        return value
+    return positive(f"{name} [{unit}]", value)
+
+
+CELLS = 1 << 12
+"""Largest number of points of the distribution of the stored energy."""
+
+MAX_REACH = 1 << 21
+"""Noise that reaches further than this many grid steps is represented by cells."""
+
+TAIL = 1e-18
+"""Probability at either end of the noise distribution that is left out."""
+
+
+def stored_power(power: FloatArray, battery: Battery) -> FloatArray:
+    """Return the power s(b) that reaches or leaves the store for each battery power b. [W]"""
+    return np.where(power >= 0, power * battery.one_way, power / battery.one_way)
+
+
+def upkeep_power(mechanism: Mechanism, battery: Battery) -> float:
+    """Return the constant charging power u with E[s(n + u)] = 0, the mean loss. [W]"""
+    if battery.efficiency == 1 or math.isinf(battery.capacity_kwh):
+        return 0.0
+    return _level_charge(mechanism, battery.one_way)
+
+
+@lru_cache(maxsize=16)
+def _level_charge(mechanism: Mechanism, one_way: float) -> float:
+    """The root u of η·E(n + u)⁺ − E(n + u)⁻/η [W], from cumulative sums over the distribution."""
+    places, masses = noise_distribution(mechanism)
+    above = np.cumsum(masses[::-1])[::-1]
+    moment = np.cumsum((places * masses)[::-1])[::-1]
+    # At u = −k·g the gain is Σ_{n ≥ k} (n − k)·p_n, and E(n + u)⁻ = E(n + u)⁺ + k.
+    gain = moment - places * above
+    drift = one_way * gain - (gain + places) / one_way
+    # The drift falls with k and is linear between neighbouring k, so interpolation is exact.
+    return float(-np.interp(0.0, drift[::-1], places[::-1])) * mechanism.grid
+
+
+@lru_cache(maxsize=4)
+def noise_distribution(mechanism: Mechanism) -> tuple[FloatArray, FloatArray]:
+    """Return the values of the noise [grid steps] and their probabilities, without far tails."""
+    reach = max(1, round(mechanism.std / mechanism.grid))
+    while float(mechanism.cdf(-reach)) > TAIL:
+        reach = math.ceil(1.3 * reach)
+    if reach > MAX_REACH:
+        return _wide_distribution(mechanism, reach)
+    places = np.arange(-reach, reach + 1)
+    masses = np.asarray(mechanism.pmf(places))
+    kept = np.flatnonzero(masses > 0)
+    inside = slice(int(kept[0]), int(kept[-1]) + 1)
+    distribution = places[inside].astype(np.float64), masses[inside]
+    for array in distribution:
+        # The result is cached: a caller that changed it would change it for all.
+        array.setflags(write=False)
+    return distribution
+
+
+def _wide_distribution(mechanism: Mechanism, reach: int) -> tuple[FloatArray, FloatArray]:
+    """The distribution of very wide noise in cells, half of the mass of each at either end.
+
+    Probabilities fall with |n|, so the cells can only enlarge |n|, by about 1e-9 of itself.
+    """
+    width = reach // (1 << 18)
+    low = 1 + width * np.arange(reach // width + 1)
+    tail = np.asarray(mechanism.cdf(-low))
+    mass = tail - np.append(tail[1:], 0.0)
+    places = np.append(low, low[-1] + width).astype(np.float64)
+    shared = (np.append(mass, 0.0) + np.concatenate([[0.0], mass])) / 2
+    both = np.concatenate([-places[::-1], [0.0], places])
+    return both, np.concatenate([shared[::-1], [float(mechanism.pmf(0))], shared])
+
+
+def refuse_unfit(mechanism: Mechanism) -> None:
+    """Refuse a mechanism that a battery cannot make."""
+    if mechanism.clamp is not None:
+        raise InputError("a battery cannot clamp readings; use a mechanism without clamp.")
+    if mechanism.coarsened:
+        raise InputError(
+            f"noise of {mechanism.scale:.3g} W needs a grid of {mechanism.grid:g} W, which is "
+            "coarser than the meter's resolution, so the last digits would show the load; use a "
+            "larger epsilon."
+        )
+
+
+@dataclass(frozen=True)
+class StoredEnergy:
+    """Distribution of the energy that one reading puts into the store."""
+
+    energy: FloatArray  # Values z. A draw beyond the power limits counts as 0. [Wh]
+    masses: FloatArray  # Their probabilities
+    outside: float  # Probability of a draw beyond the power limits
+
+    def log_moment(self, rates: FloatArray, sign: float) -> FloatArray:
+        """Return ψ(θ) = ln E e^{θ·sign·z} for every rate θ. [1/Wh]"""
+        highest = float((sign * self.energy).max())
+        table = np.empty(rates.size)
+        for i, rate in enumerate(rates):
+            weights = np.exp(rate * (sign * self.energy - highest)) @ self.masses
+            table[i] = math.log(weights) + rate * highest
+        return table
+
+    @property
+    def spread(self) -> float:
+        """Root mean square √E[z²] of the stored energy. [Wh]"""
+        return math.sqrt(float(self.energy**2 @ self.masses))
+
+
+def energy_per_reading(mechanism: Mechanism, battery: Battery, pull: float = 0.0) -> StoredEnergy:
+    """Return the distribution of the energy z that one reading stores."""
+    above, below, charge, discharge, into, out, hours = battery.limits
+    upkeep = upkeep_power(mechanism, battery)
+    places, masses = noise_distribution(mechanism)
+    power = places * mechanism.grid + upkeep
+    most, least = charge, -discharge
+    if pull:
+        half = mechanism.grid / 2
+        most = charge - pull * below / hours - half if math.isfinite(charge) else charge
+        least = pull * above / hours + half - discharge if math.isfinite(discharge) else least
+    inside = np.flatnonzero((power <= most) & (power >= least))
+    if inside.size == 0:
+        return StoredEnergy(np.zeros(1), np.ones(1), 1.0)
+    # Summed from the tails: subtraction from one would lose probabilities below 1e-16.
+    first, last = int(places[inside[0]]), int(places[inside[-1]])
+    outside = float(mechanism.cdf(first - 1)) + float(mechanism.cdf(-last - 1))
+    energy = hours * np.where(power >= 0, power * into, power / out)[inside]
+    cells, weights = _gather(energy, masses[inside])
+    return StoredEnergy(np.append(cells, 0.0), np.append(weights, outside), outside)
+
+
+def _gather(energy: FloatArray, masses: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """A distribution of few points with the same mean and an E e^{θz} that is not smaller.
+
+    All mass of a cell moves to the two ends of the cell in the proportion that keeps the mean.
+    e^{θz} is convex, so its mean can only rise and the bound of `guarantee` remains valid.
+    """
+    if energy.size <= CELLS:
+        return energy, masses
+    first = np.linspace(0, energy.size, CELLS // 2 + 1).astype(np.int64)[:-1]
+    last = np.append(first[1:], energy.size) - 1
+    low, high = energy[first], energy[last]
+    weight = np.add.reduceat(masses, first)
+    lean = np.add.reduceat(masses * energy, first) - weight * low
+    width = high - low
+    upper = np.divide(lean, width, out=np.zeros_like(lean), where=width > 0)
+    upper = np.clip(upper, 0.0, weight)
+    return np.concatenate([low, high]), np.concatenate([weight - upper, upper])
