@@ -324,7 +324,7 @@ def test_the_states_are_chosen_on_readings_that_were_held_back(monkeypatch):
     )
     Bayes(home).fit(train)
     assert learnt[0] == 4000
-    assert learnt[1:] == [3200] * 7 + [4000]
+    assert learnt[1:] == [3200] * 8 + [4000]
 
 
 def coupled_home(length: int, seed: int) -> tuple[Home, Trace]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from functools import partial
 from typing import ClassVar, Self
 
 import numpy as np
@@ -62,9 +62,9 @@ PRIOR = 1.0
 OUTLIER = 1e-4
 """Share of readings that no state explains."""
 
-SLACK_WINDOWS = (4, 64)
-"""Numbers of readings over which errors are averaged to learn the slack. The structure of unmetered
-load lasts longer than a few readings."""
+SLACK_FACTORS = (1, 2, 4, 8, 16)
+"""Multiples of the learnt slack that are tried if there is unmetered load, whose structure lasts
+longer than the errors that the slack is learnt from."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Fineness:
     """How finely the power is divided into states."""
 
     levels: int  # Largest number of on-states of an appliance
-    window: int  # Number of readings over which errors are averaged to learn the slack
+    factor: int  # Slack of every state in units of the learnt one
     budget: int  # Largest number of joint states up to which an appliance gets more than two
     coupled: bool = True  # Whether appliances that often run together form one chain
 
@@ -133,11 +133,10 @@ class Bayes(ProbabilisticAttacker):
     this attacker shows how little an ε per reading protects a run.
 
     If there is unmetered load, its structure looks like small sharp levels of appliances. Several
-    numbers of states and slacks, which are learnt from the training data, are then compared on its
-    last fifth, without noise and with noise of a tenth of the power of the largest appliance. Those
-    with the highest F1 whose accuracy is not below that of "always off" are used. In all but the
-    first of these models, two appliances whose states have a correlation of more than ½ form one
-    chain.
+    slacks and numbers of states are then compared on the last fifth of the training data, without
+    noise and with noise of a tenth of the power of the largest appliance. Those with the highest F1
+    whose accuracy is not below that of "always off" are used. In all but the first of these models,
+    two appliances whose states have a correlation of more than ½ form one chain.
 
     Fit the attacker on readings without noise. An appliance that never runs in the training data
     keeps the home's power and has a very small probability of on; one that never stops has a very
@@ -188,18 +187,7 @@ class Bayes(ProbabilisticAttacker):
         smallest = 2 ** len(self.home)
         large = smallest > self.budget and len(self.home) <= 32
         budget = smallest * self.budget if large else self.budget
-        return Fineness(self.most_levels, SLACK_WINDOWS[0], budget, coupled=False)
-
-    def _finenesses(self) -> list[Fineness]:
-        """What is compared if there is unmetered load."""
-        levels = sorted({min(most, self.most_levels) for most in (self.most_levels, 2, 1)})
-        # If two states of each appliance use the budget up, other numbers make no difference.
-        if 2 ** len(self.home) >= self.budget:
-            levels = levels[:1]
-        return [
-            replace(self._first_fineness(), budget=self.budget),
-            *(Fineness(*one, self.budget) for one in product(reversed(levels), SLACK_WINDOWS)),
-        ]
+        return Fineness(self.most_levels, 1, budget, coupled=False)
 
     def _learn(self, trace: Trace, fineness: Fineness) -> None:
         """Learn states, chains and slack with given numbers of states."""
@@ -215,7 +203,7 @@ class Bayes(ProbabilisticAttacker):
         self.transitions_ = tuple(matrix for matrix, _ in chains)
         self.initial_ = tuple(initial for _, initial in chains)
         self.base_load_ = float(self.means_[-1] @ self.initial_[-1])
-        self.slack_ = learn_slack(trace, states, fineness.window)
+        self.slack_ = fineness.factor * learn_slack(trace, states)
         self._learn_pairs(trace, states.labels, coupled=fineness.coupled)
         self.approximation_ = self._approximation()
 
@@ -241,25 +229,37 @@ class Bayes(ProbabilisticAttacker):
         """The numbers of states and the slack that are best on a held-back part.
 
         Those with the highest F1 are chosen among those whose accuracy is not below that of "always
-        off". The states of unmetered load are too uncertain for more joint states than the budget.
+        off": first the slack of two on-states, then the number of on-states with this slack. The
+        levels are too uncertain beside unmetered load for more joint states than the budget.
         """
         cut = len(trace) * 4 // 5
         few, many = HELD_BLOCKS
         blocks = HELD_WORK // (HELD_BLOCK * self._model().chains.states)
         train, held = trace[:cut], _spread_sample(trace[cut:], min(max(blocks, few), many))
+        rate = partial(self._rate, train, held)
+        first = replace(self._first_fineness(), budget=self.budget)
+        middle = Fineness(min(2, self.most_levels), 1, self.budget)
+        slacks = [replace(middle, factor=factor) for factor in SLACK_FACTORS]
+        rated = {one: rate(one) for one in (first, *slacks)}
+        slack = max(slacks, key=lambda one: rated[one])
+        # If two states of each appliance use the budget up, other numbers make no difference.
+        if 2 ** len(self.home) < self.budget:
+            for levels in sorted({self.most_levels, 1} - {middle.levels}):
+                other = replace(slack, levels=levels)
+                rated[other] = rate(other)
+        return max(rated, key=lambda one: rated[one])
+
+    def _rate(self, train: Trace, held: Trace, fineness: Fineness) -> tuple[bool, float]:
+        """Whether the accuracy is not below that of "always off", and F1 or else the accuracy."""
         noise = Laplace(1.0, JUDGED_NOISE * float(self.home.powers.max()), grid=1.0)
         noisy = held.replace_readings(held.readings + noise.sample(len(held), rng=0))
-        truth, off = held.truth(), 1 - float(held.truth().mean())
-        attempt, best, highest = copy.copy(self), self._first_fineness(), (False, -1.0)
-        for fineness in self._finenesses():
-            attempt._learn(train, fineness)
-            answers = [attempt.knows(None).predict(held), attempt.knows(noise).predict(noisy)]
-            alpha = min(float((answer == truth).mean()) for answer in answers)
-            f1 = float(np.mean([_macro_f1(answer, truth) for answer in answers]))
-            rated = (alpha >= off, f1 if alpha >= off else alpha)
-            if rated > highest:
-                best, highest = fineness, rated
-        return best
+        attempt, truth = copy.copy(self), held.truth()
+        attempt._learn(train, fineness)
+        answers = [attempt.knows(None).predict(held), attempt.knows(noise).predict(noisy)]
+        alpha = min(float((answer == truth).mean()) for answer in answers)
+        if alpha < 1 - float(truth.mean()):
+            return False, alpha
+        return True, float(np.mean([_macro_f1(answer, truth) for answer in answers]))
 
     def _predict_proba(self, seen: Observation) -> FloatArray:
         """P(on | all readings) of every appliance, shape (T, N)."""

@@ -287,6 +287,9 @@ LEAST = 3
 SHARPEST = 0.5
 """Standard deviation [W] that is added to every joint state: no reading is more exact."""
 
+SLACK_WINDOW = 4
+"""Number of readings over which errors are averaged to test whether they are independent."""
+
 MEDIAN_SQUARE = 0.4549
 """Median of the square of a standard normal variable."""
 
@@ -440,28 +443,28 @@ def _collect(chains: Sequence[Sequence[_Part]], length: int) -> LearntStates:
     return LearntStates(tuple(means), tuple(variances), idle, tuple(labels))
 
 
-def learn_slack(trace: Trace, states: LearntStates, window: int) -> float:
+def learn_slack(trace: Trace, states: LearntStates) -> float:
     """Learn the standard deviation to add to every state because errors are not independent.
 
     Notes
     -----
     Fluctuations within a state last for many readings, and a model that treats them as
     independent is too certain. The slack is the smallest value with which the error of the true
-    states, averaged over `window` readings, varies no more than the model predicts. The
+    states, averaged over `SLACK_WINDOW` readings, varies no more than the model predicts. The
     variation is estimated from the median of the squares, so that a few rough states do not
     affect all others.
     """
-    rows = len(trace) // window
+    rows = len(trace) // SLACK_WINDOW
     if rows == 0:
         return 0.0
     pairs = list(zip(states.means, states.variances, states.labels, strict=True))
     error = trace.readings - np.sum([mean[label] for mean, _, label in pairs], axis=0)
     variance = np.sum([spread[label] for _, spread, label in pairs], axis=0) + SHARPEST**2
-    error, variance = (x[: rows * window].reshape(rows, -1) for x in (error, variance))
+    error, variance = (x[: rows * SLACK_WINDOW].reshape(rows, -1) for x in (error, variance))
 
     def is_too_sure(slack: float) -> bool:
         mean_error = (error / np.sqrt(variance + slack**2)).mean(axis=1)
-        return float(np.median(mean_error**2)) * window > MEDIAN_SQUARE
+        return float(np.median(mean_error**2)) * SLACK_WINDOW > MEDIAN_SQUARE
 
     low, high = 0.0, 2.0 * float(np.abs(error).max())
     for _ in range(30):
