@@ -272,6 +272,7 @@ def test_saved_and_read_again(evening, tmp_path):
         {"initial_": (np.ones(1),)},
         {"means_": "text"},
         {"pairs_": np.array([[0, 1]])},
+        {"threshold_": 0.7},
         {"pairs_": np.array([[0, 99]]), "pair_transitions_": (np.ones((4, 4)) / 4,)},
     ],
 )
@@ -324,7 +325,7 @@ def test_the_states_are_chosen_on_readings_that_were_held_back(monkeypatch):
     )
     Bayes(home).fit(train)
     assert learnt[0] == 4000
-    assert learnt[1:] == [3200] * 8 + [4000]
+    assert learnt[1:] == [3200] * 7 + [4000]
 
 
 def coupled_home(length: int, seed: int) -> tuple[Home, Trace]:
@@ -356,7 +357,7 @@ def test_a_pair_without_coupling_answers_as_two_appliances(exact_states):
     home, train = coupled_home(2500, 1)
     _, test = coupled_home(500, 2)
     alone = Bayes(home, exact_states=exact_states).fit(train)
-    alone._learn(train, Fineness(2, 4, 4096, coupled=True))
+    alone._learn(train, Fineness(2, 0.5, 4096, coupled=True))
     assert alone.pairs_.tolist() == [[2, 1]]
     pair = alone.knows(None)
     joined = [np.kron(part[2], part[1]) for part in (alone.transitions_, alone.initial_)]
@@ -381,7 +382,7 @@ def test_coupling_finds_the_appliance_that_follows_another():
     found = []
     for coupled in (False, True):
         attacker = Bayes(home, mechanism=noise).fit(train)
-        attacker._learn(train, Fineness(2, 4, 4096, coupled=coupled))
+        attacker._learn(train, Fineness(2, 0.5, 4096, coupled=coupled))
         found.append(score(attacker.predict(noisy), test, names=home.names)["fan"].f1)
     assert found[1] > found[0] + 0.05
 
@@ -427,6 +428,6 @@ def test_a_model_of_few_states_is_judged_on_more_readings(monkeypatch):
     train = Trace(2000.0 * on[:, 0] + unmetered, 60.0, states=on)
     attacker = Bayes(home, most_levels=1, most_unmetered=3).fit(train)
     monkeypatch.setattr(bayes, "HELD_WORK", 1)
-    Bayes(home, most_levels=1, most_unmetered=3).fit(train)
+    assert Bayes(home, most_levels=1, most_unmetered=3).fit(train).threshold_ <= 0.5
     assert sizes == [24_000, 6000]
     assert score(attacker.predict(train[:5000]), train[:5000]).f1 > 0.99
