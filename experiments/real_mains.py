@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 ATTACKERS = ("all-off", *COMPARED, "rnn", "tcn", "strongest")
 """Attackers of the benchmark by default: all that learn a home within two minutes."""
 
-PARAMETERS: Mapping[str, Mapping[str, Any]] = {"rnn": {"most_readings": 20_000}}
+PARAMETERS: Mapping[str, Mapping[str, Any]] = {"rnn": {"settings": {"most_readings": 20_000}}}
 """Parameters of attackers that are not the default ones: on all readings of a year, the recurrent
 network would learn for half an hour."""
 

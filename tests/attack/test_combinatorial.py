@@ -10,6 +10,7 @@ from hushmeter import synth
 from hushmeter.attack.combinatorial import (
     AidedIntegerProgram,
     CombinatorialOptimisation,
+    GivenRules,
     IntegerProgram,
     fill_boxes,
 )
@@ -126,7 +127,9 @@ def test_given_ratings_replace_those_of_the_home():
 
 
 def test_always_on_appliances_are_in_one_of_their_states():
-    assert levels_of(AidedIntegerProgram(FRIDGE_AND_OVEN, always_on=["fridge"]), [0, 2000]) == [
+    assert levels_of(
+        AidedIntegerProgram(FRIDGE_AND_OVEN, rules={"always_on": ["fridge"]}), [0, 2000]
+    ) == [
         [10, 0],
         [10, 2000],
     ]
@@ -134,7 +137,7 @@ def test_always_on_appliances_are_in_one_of_their_states():
 
 def test_exclusive_states_do_not_meet():
     free, bound = (
-        AidedIntegerProgram(FRIDGE_AND_OVEN, exclusive=sets)
+        AidedIntegerProgram(FRIDGE_AND_OVEN, rules={"exclusive": sets})
         for sets in ([], [[("fridge", 130), ("oven", 2000)]])
     )
     assert levels_of(free, [2130.0]) == [[130, 2000]]
@@ -144,13 +147,13 @@ def test_exclusive_states_do_not_meet():
 def test_a_forbidden_transition_is_replaced_and_counts_as_replaced():
     rules = [("oven", 0, 2000, 0)]
     trace = Trace([0.0, 2000.0, 2000.0, 2000.0], 60.0, steps=[0, 1, 2, 9])
-    attacker = AidedIntegerProgram(FRIDGE_AND_OVEN, transitions=rules)
+    attacker = AidedIntegerProgram(FRIDGE_AND_OVEN, rules={"transitions": rules})
     assert attacker.predict(trace)[:, 1].tolist() == [False, False, False, True]
 
 
 def test_a_median_rule_removes_short_runs():
     readings = np.repeat([10.0, 130.0, 10.0, 130.0, 10.0], [6, 2, 6, 9, 6])
-    attacker = AidedIntegerProgram(FRIDGE_AND_OVEN, median=[("fridge", 130, 5, 10)])
+    attacker = AidedIntegerProgram(FRIDGE_AND_OVEN, rules={"median": [("fridge", 130, 5, 10)]})
     power = attacker.predict_power(readings)[:, 0]
     # A reading keeps 130 W while three of the five readings from it on have it.
     assert power.tolist() == [10.0] * 14 + [130.0] * 7 + [10.0] * 8
@@ -158,7 +161,8 @@ def test_a_median_rule_removes_short_runs():
 
 def test_boxes_move_ratings_towards_the_reading():
     attacker = AidedIntegerProgram(
-        FRIDGE_AND_OVEN, boxes=[("fridge", 130, 127, 150), ("oven", 2000, 1990, 2050)]
+        FRIDGE_AND_OVEN,
+        rules={"boxes": [("fridge", 130, 127, 150), ("oven", 2000, 1990, 2050)]},
     )
     assert levels_of(attacker, [140.0, 124.0, 2190.0]) == [[140, 0], [127, 0], [140, 2050]]
 
@@ -193,7 +197,7 @@ def training():
 
 def test_rules_are_learnt_from_training_data():
     attacker = AidedIntegerProgram(FRIDGE_AND_OVEN).fit(training())
-    rules = attacker.rules
+    rules = attacker.rules_in_use
     assert attacker.table.powers[0] == pytest.approx([0, 10, 130, 400], abs=0.5)
     assert rules.always_on.tolist() == [True, False]
     assert rules.exclusive == (((0, 3), (1, 1)),)
@@ -205,19 +209,19 @@ def test_rules_are_learnt_from_training_data():
 
 
 def test_given_rules_win_over_learnt_ones():
-    attacker = AidedIntegerProgram(FRIDGE_AND_OVEN, always_on=[], exclusive=[], boxes=[]).fit(
-        training()
-    )
-    assert not attacker.rules.always_on.any()
-    assert attacker.rules.exclusive == ()
-    assert (np.diff(attacker.rules.boxes[0], axis=1) == 0).all()
+    attacker = AidedIntegerProgram(
+        FRIDGE_AND_OVEN, rules=GivenRules(always_on=[], exclusive=[], boxes=[])
+    ).fit(training())
+    assert not attacker.rules_in_use.always_on.any()
+    assert attacker.rules_in_use.exclusive == ()
+    assert (np.diff(attacker.rules_in_use.boxes[0], axis=1) == 0).all()
 
 
 def test_idle_training_data_teaches_no_rules():
     trace = Trace(np.zeros(8), 60.0, states=np.zeros((8, 2)), power=np.zeros((8, 2)))
     attacker = AidedIntegerProgram(FRIDGE_AND_OVEN).fit(trace)
     assert [row.tolist() for row in attacker.table.powers] == [[0, 10, 130], [0, 2000]]
-    assert attacker.rules.exclusive == ()
+    assert attacker.rules_in_use.exclusive == ()
     assert levels_of(attacker, [2130.0]) == [[130, 2000]]
 
 
@@ -232,12 +236,12 @@ def test_idle_training_data_teaches_no_rules():
 )
 def test_bad_rules_are_refused_at_once(rules, error, message):
     with pytest.raises(error, match=message):
-        AidedIntegerProgram(FRIDGE_AND_OVEN, ratings=[[10, 130], [2000]], **rules)
+        AidedIntegerProgram(FRIDGE_AND_OVEN, ratings=[[10, 130], [2000]], rules=rules)
 
 
 def test_exclusive_states_need_a_home_that_can_be_tabulated():
     home = Home([Appliance(f"a{i}", 10.0 + i) for i in range(25)], 5.0)
-    attacker = AidedIntegerProgram(home, exclusive=[[("a0", 10), ("a1", 11)]])
+    attacker = AidedIntegerProgram(home, rules={"exclusive": [[("a0", 10), ("a1", 11)]]})
     with pytest.raises(InputError, match="too many combinations for exclusive states"):
         attacker.predict([50.0])
 
@@ -251,7 +255,7 @@ def test_a_home_too_large_for_exclusive_states_is_attacked_without_them():
         states[:, 1] = ~states[:, 0]
         trace = Trace(states @ home.powers, 60.0, states=states, power=states * home.powers)
         attacker = AidedIntegerProgram(home).fit(trace)
-        assert len(attacker.rules.exclusive) == rules
+        assert len(attacker.rules_in_use.exclusive) == rules
         assert attacker.predict(trace[:50]).shape == (50, n)
 
 

@@ -202,7 +202,9 @@ def test_ip_reaches_the_recorded_total(ampds):
 
 
 def test_alip_reaches_the_recorded_total(ampds):
-    attacker = AidedIntegerProgram(ampds.home, ratings=RATINGS, solve_first=False, **AMPDS_RULES)
+    attacker = AidedIntegerProgram(
+        ampds.home, ratings=RATINGS, solve_first=False, rules=AMPDS_RULES
+    )
     power, recorded = in_blocks(attacker, ampds.test), ampds.recorded("alip_rec")
     assert (np.abs(power.sum(axis=1) - recorded.sum(axis=1)) < 0.06).mean() >= 0.999
     truth = ampds.test.power
@@ -215,7 +217,7 @@ def test_alip_reaches_the_recorded_total(ampds):
 def test_rnn_learns_syn5(peers):
     pytest.importorskip("torch", reason="needs the extra deep")
     case = Case(peers / "syn5")
-    attacker = hm.attackers["rnn"](case.home, hidden=(32, 64)).fit(case.train)
+    attacker = hm.attackers["rnn"](case.home, settings={"hidden": (32, 64)}).fit(case.train)
     assert score(attacker.predict(case.test), case.test).f1 >= 0.74
 
 

@@ -34,7 +34,9 @@ def rewrite(path, change):
 
 
 def test_home_and_parameters_come_back(tmp_path, trace):
-    attacker = AidedIntegerProgram(HOME, most=2, boxes=[("kettle", 2100.0, 2000.0, 2200.0)])
+    attacker = AidedIntegerProgram(
+        HOME, most=2, rules={"boxes": [("kettle", 2100.0, 2000.0, 2200.0)]}
+    )
     attacker.fit(trace).save(tmp_path / "a.npz")
     copy = Attacker.load(tmp_path / "a.npz")
     assert type(copy) is AidedIntegerProgram

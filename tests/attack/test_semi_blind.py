@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import hushmeter as hm
+from hushmeter.attack.nets.network import NetSettings
 from hushmeter.attack.nets.population import (
     HomeData,
     PopulationWindows,
@@ -19,7 +20,7 @@ from hushmeter.scoring import score
 
 torch = pytest.importorskip("torch", reason="needs the extra deep")
 
-SMALL = {"channels": 8, "steps": 2, "batch": 2, "window": 32, "nets": 2}
+SMALL = {"settings": {"channels": 8, "steps": 2, "batch": 2, "window": 32, "nets": 2}}
 
 
 def make_home(seed: int, length: int = 4000, interval_s: float = 60.0, kettle: float = 2000.0):
@@ -40,7 +41,7 @@ def make_home(seed: int, length: int = 4000, interval_s: float = 60.0, kettle: f
 def population():
     homes = [make_home(seed, kettle=1900.0 + 100 * seed) for seed in (1, 2, 3)]
     return learn_population(
-        homes, channels=16, steps=80, batch=8, window=96, nets=1, rate=1e-2, seed=1
+        homes, settings=NetSettings(16, nets=1, steps=80, batch=8, window=96, rate=1e-2), seed=1
     )
 
 

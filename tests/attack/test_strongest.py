@@ -206,17 +206,19 @@ def test_a_candidate_that_cannot_learn_is_left_out_with_the_reason(train):
         Strongest(HOME, candidates=("tcn",)).fit(train)
 
 
-def test_a_network_is_judged_by_the_part_that_it_left_out():
+def test_every_candidate_is_judged_with_what_it_attacks_with():
+    """Single networks were judged where three attack: the choice was another one."""
     pytest.importorskip("torch", reason="needs the extra deep")
-    small = {"channels": 8, "steps": 2, "batch": 2, "window": 8}
+    small = {"channels": 8, "nets": 2, "steps": 2, "batch": 2, "window": 8}
     trace = hm.synth.trace(HOME, 1000, 0.97, interval_s=60.0, seed=1)
-    net = attackers["tcn"](HOME, **small).fit(trace)
-    copies = net.left_out()
-    assert [len(one.weights_) for one in copies] == [1, 1, 1]
-    assert copies[1].weights_[0] is net.weights_[1]
-    mean = sum(one.predict_proba(trace) for one in copies) / 3
-    np.testing.assert_allclose(mean, net.predict_proba(trace), atol=1e-6)
-    assert attackers["tcn"](HOME, **{**small, "window": 128}).fit(trace).left_out() == []
+    net = attackers["tcn"](HOME, settings=small, seed=5).fit(trace)
+    made = Strongest(HOME, candidates=("tcn", "bayes")).fit_with(trace, {"tcn": net})
+    for name, held_back in made.held_back_.items():
+        for judged, part in zip(held_back, held_back_parts(len(trace)), strict=True):
+            assert judged.parameters == made.fitted_[name].parameters
+            again = type(judged)(HOME, **judged.parameters).fit(leave_out(trace, part))
+            np.testing.assert_array_equal(judged.predict(trace), again.predict(trace))
+    assert [len(judged.weights_) for judged in made.held_back_["tcn"]] == [2, 2]
 
 
 def test_wrong_names_and_intervals_are_refused(fitted):

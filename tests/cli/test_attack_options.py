@@ -41,7 +41,7 @@ TRAINED = {
     "co": ["most=1"],
     "sparse-hmm": ["unseen=nearest", "precision=0.2"],
     "ip": ["ratings=[[60], [1990, 2010]]"],
-    "alip": ['always_on=["lamp"]', "most=2"],
+    "alip": ['rules={"always_on": ["lamp"]}', "most=2"],
 }
 
 
@@ -136,7 +136,7 @@ def test_an_appliance_that_never_runs_in_training_is_named(tmp_path):
         watts = 2000 * (i % 20 < 3)
         lines.append(f"2024-01-01T{i // 60:02d}:{i % 60:02d}:00Z,{100 + watts},{watts},0")
     (tmp_path / "sub.csv").write_text("\n".join(lines) + "\n")
-    small = [f"-p{name}" for name in ("steps=2", "batch=2", "window=16", "channels=8", "nets=1")]
+    small = ['-psettings={"steps": 2, "batch": 2, "window": 16, "channels": 8, "nets": 1}']
     command = ["attack", "sub.csv", "--home", "home.toml", "-a", "tcn", "--train", "sub.csv"]
     command = [sys.executable, "-m", "hushmeter", *command, *small, "-o", "states.csv", "--force"]
     printed = [
@@ -173,7 +173,7 @@ def test_a_population_is_learnt_and_attacks_bare_readings(tmp_path):
         bare.append(f"{time},{100 + watts}")
     (tmp_path / "sub.csv").write_text("\n".join(sub) + "\n")
     (tmp_path / "bare.csv").write_text("\n".join(bare) + "\n")
-    small = [f"-p{name}" for name in ("steps=2", "batch=2", "window=64", "channels=8", "nets=1")]
+    small = ['-psettings={"steps": 2, "batch": 2, "window": 64, "channels": 8, "nets": 1}']
     learn = ["learn", "sub.csv", "--population", *small, "-o", "population.npz"]
     told = run_in(tmp_path, *learn, "--json").stdout
     assert json.loads(told)["types"][0]["mean_on_w"] == pytest.approx(2000.0)

@@ -138,7 +138,7 @@ def test_the_semi_blind_attacker_never_sees_the_home_that_it_attacks(folder, mon
         "learn_population",
         lambda traces, **kw: seen.append(traces) or learn(traces, **kw),
     )
-    small = {"channels": 8, "nets": 1, "steps": 2, "batch": 2, "window": 4}
+    small = {"settings": {"channels": 8, "nets": 1, "steps": 2, "batch": 2, "window": 4}}
     rows = attack_unseen_homes(recordings, cases, 0, ("none", "P/3"), 2, **small)
     assert [row["home"] for row in rows] == ["one"] * 3 + ["two"] * 3
     assert [len(traces) for traces in seen] == [1, 1]
@@ -162,7 +162,7 @@ def test_types_that_occur_in_one_home_only_are_not_judged(folder):
         [case],
         noise=("none",),
         seeds=1,
-        **{"channels": 8, "nets": 1, "steps": 2, "batch": 2, "window": 4},
+        settings={"channels": 8, "nets": 1, "steps": 2, "batch": 2, "window": 4},
     )
     kettle = case.test.truth()[:, case.home.index("kettle")]
     assert rows[0]["alpha_floor"] == pytest.approx(1 - kettle.mean())

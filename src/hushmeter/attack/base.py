@@ -11,20 +11,33 @@ import copy
 import inspect
 import math
 from abc import ABC
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from hushmeter.checks import BoolArray, FloatArray, RngLike, finite_vector, positive, whole
-from hushmeter.errors import DataError, InputError, NotFittedError
+from hushmeter.errors import DataError, InputError, NotFittedError, UnknownNameError
 from hushmeter.formatting import short_duration
 from hushmeter.home import Home
 from hushmeter.trace import Trace, jumps
 
 Observed = ArrayLike | Trace
+
+
+@dataclass(frozen=True)
+class AttackerSettings:
+    """Base of the dataclasses that hold many parameters of an attacker.
+
+    A constructor also takes a mapping with the values that differ from the usual ones, as it comes
+    from a command line, a study file or a saved attacker.
+    """
+
+
+Settings = TypeVar("Settings", bound=AttackerSettings)
 
 
 class NoiseDistribution(Protocol):
@@ -396,6 +409,21 @@ def check_mechanism(mechanism: Any) -> NoiseDistribution | None:
         raise InputError(f"mechanism must be a noise mechanism, got {mechanism!r}.")
     found: NoiseDistribution | None = mechanism
     return found
+
+
+def read_settings(usual: Settings, given: Settings | Mapping[str, Any] | None) -> Settings:
+    """Settings of an attacker: given ones, or the usual ones with the values of a mapping."""
+    if given is None:
+        return usual
+    if isinstance(given, Mapping):
+        known = [field.name for field in fields(usual)]
+        for name in given:
+            if name not in known:
+                raise UnknownNameError("setting", name, known)
+        return replace(usual, **given)
+    if not isinstance(given, type(usual)):
+        raise InputError(f"settings must be a {type(usual).__name__}, got {given!r}.")
+    return given
 
 
 def check_interval(name: str, trained: float, given: float | None) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar, Self
 
 import numpy as np
@@ -25,14 +26,13 @@ from hushmeter.checks import (
     IntArray,
     non_negative,
     one_of,
-    positive,
     whole,
 )
 from hushmeter.errors import DataError, InputError
 from hushmeter.home import Home
 from hushmeter.noise import Laplace
 from hushmeter.scoring import score
-from hushmeter.trace import SECONDS_PER_DAY, Trace
+from hushmeter.trace import Trace
 
 LEAST_TRAINING = 2000
 """Smallest number of training readings of which a part is held back."""
@@ -44,23 +44,6 @@ of few joint states: some appliances run so rarely that few blocks say little ab
 HELD_WORK = 2 * 10**8
 """Number of joint states times held-back readings beyond which no block is added."""
 
-CLEARLY = 0.02
-"""Difference of macro F1 from which other states replace those that were learnt first."""
-
-THRESHOLDS = (0.5, 0.4, 0.3)
-"""Probabilities above which an appliance may be reported as on if there is unmetered load."""
-
-WEEK_S = 7 * SECONDS_PER_DAY
-"""Time over which the use of an appliance is compared with that of the training data. [s]"""
-
-LEAST_WEEKS = 4
-"""Smallest number of weeks of training data that show how much an appliance is used in a week."""
-
-USE_MARGIN = 1.25
-"""Largest time for which an appliance is reported as on in a week, in units of the largest time in
-a week of the training data. Of 1, 1.25, 1.5 and 2 it is the smallest that did not lower F1 in
-left-out training data of the two homes with at least `LEAST_WEEKS` weeks."""
-
 COUPLED = 0.5
 """Correlation of the states of two appliances from which they form one chain."""
 
@@ -71,27 +54,28 @@ JUDGED_NOISE = 0.1
 """Scale of the noise, in units of the power of the largest appliance, with which states are
 compared."""
 
+MOST_IDLE = 2
+"""Largest number of idle states of an appliance, unless coarser states are tried."""
+
+PRIOR = 1.0
+"""Weight, in readings, of a chain without memory that is added to the counted transitions."""
+
+OUTLIER = 1e-4
+"""Share of readings that no state explains."""
+
+SLACK_SHARES = (0.0, 0.5, 1.0, 2.0)
+"""Smallest slacks that are tried if there is unmetered load, in units of its standard deviation:
+its structure lasts longer than the errors that the slack is learnt from."""
+
 
 @dataclass(frozen=True)
 class Fineness:
     """How finely the power is divided into states."""
 
-    # Largest numbers of on-states and idle states of an appliance, and of unmetered levels
-    levels: int
-    idle: int
-    unmetered: int
-    slack: float | None  # Slack of every state, or None if it is learnt. [W]
+    levels: int  # Largest number of on-states of an appliance
+    share: float  # Smallest slack in units of the standard deviation of the unmetered load
+    budget: int  # Largest number of joint states up to which an appliance gets more than two
     coupled: bool = True  # Whether appliances that often run together form one chain
-
-
-FINENESS = (
-    Fineness(6, 2, 8, 120.0),
-    Fineness(2, 1, 12, 120.0),
-    Fineness(2, 1, 12, 250.0),
-    Fineness(1, 1, 12, None),
-)
-"""States that are tried if there is unmetered load. Its structure looks like small sharp levels of
-appliances, which coarse states with much slack do not have."""
 
 
 class Bayes(ProbabilisticAttacker):
@@ -106,22 +90,17 @@ class Bayes(ProbabilisticAttacker):
     decoder : {"marginal", "viterbi"}
         The most probable state of each appliance at each reading, or the most probable joint
         path.
-    most_levels, most_idle, most_unmetered : int
-        Largest numbers of on-states and idle states of an appliance, and of levels of the
-        unmetered load. The training data decides how many are used.
+    most_levels, most_unmetered : int
+        Largest numbers of on-states of an appliance, and of levels of the unmetered load. The
+        training data decides how many are used.
     budget : int
         Largest number of joint states of the appliances up to which an appliance gets more than
-        two states. In a home of up to 32 appliances whose joint states are more than this with two
-        states each, it is the factor by which further states may multiply them.
+        two states.
     exact_states : int
         Largest number of joint states for which the recursions are exact. Beyond it only the
         most probable joint states are followed (`BeamSearch`).
     width : int
         Number of joint states that are followed then.
-    prior : float
-        Weight, in readings, of a chain without memory that is added to the counted transitions.
-    outlier : float
-        Share of readings that no state explains.
 
     Attributes
     ----------
@@ -138,9 +117,6 @@ class Bayes(ProbabilisticAttacker):
         Additional standard deviation of every state: see `learn_slack`. [W]
     threshold_ : float
         Probability above which an appliance is reported as on.
-    busiest_week_ : array, shape (N,)
-        Largest share of a week of the training data for which each appliance was on; 1 if the
-        attacker does not compare its use.
     pairs_ : array of int, shape (pairs, 2)
         Appliances that often run together and form one chain.
     pair_transitions_, pair_initial_ : tuples of arrays
@@ -159,21 +135,22 @@ class Bayes(ProbabilisticAttacker):
     Noise that is independent from reading to reading is averaged out over an appliance's run, so
     this attacker shows how little an ε per reading protects a run.
 
-    If there is unmetered load, several numbers of states, slacks and thresholds are compared on the
-    last fifth of the training data, without noise and with noise of a tenth of the power of the
-    largest appliance. Those with the highest F1 whose accuracy is not below that of "always off"
-    are used. With more noise the threshold rises to ½ again. In all but the first of these models,
-    two appliances whose states have a correlation of more than ½ form one chain.
-
-    A new unmetered load, which the training data does not have, looks like an appliance that runs
-    much more than before. If there is unmetered load and the training data covers four weeks, an
-    appliance is therefore reported as on for at most 1.25 times its time in the training week with
-    the most use. In every seven days of the attacked readings, its most probable readings are kept.
-    The probabilities themselves and the most probable path have no such limit.
+    If there is unmetered load, its structure looks like small sharp levels of appliances. Several
+    slacks and numbers of states are then compared on the last fifth of the training data, without
+    noise and with noise of a tenth of the power of the largest appliance. Those with the highest F1
+    whose accuracy is not below that of "always off" are used. In all but the first of these models,
+    two appliances whose states have a correlation of more than ½ form one chain. The threshold of
+    the probability is then half of the F1 on this fifth, which is the threshold with the highest
+    F1 [1]_, unless this brings the accuracy below that of "always off".
 
     Fit the attacker on readings without noise. An appliance that never runs in the training data
     keeps the home's power and has a very small probability of on; one that never stops has a very
     small probability of off. After a gap all chains start again from their long-run distribution.
+
+    References
+    ----------
+    .. [1] Z. C. Lipton, C. Elkan, B. Naryanaswamy, "Optimal thresholding of classifiers to
+       maximize F1 measure", ECML PKDD, 2014.
     """
 
     name: ClassVar[str] = "bayes"
@@ -188,59 +165,49 @@ class Bayes(ProbabilisticAttacker):
         mechanism: NoiseDistribution | None = None,
         decoder: str = "marginal",
         most_levels: int = 6,
-        most_idle: int = 2,
         most_unmetered: int = 8,
         budget: int = 4096,
         exact_states: int = 1 << 16,
         width: int = 512,
-        prior: float = 1.0,
-        outlier: float = 1e-4,
     ) -> None:
         super().__init__(home)
         self.mechanism = check_mechanism(mechanism)
         self.decoder = one_of("decoder", decoder, ("marginal", "viterbi"))
         self.most_levels = whole("most_levels", most_levels)
-        self.most_idle = whole("most_idle", most_idle)
         self.most_unmetered = whole("most_unmetered", most_unmetered)
         self.budget = whole("budget", budget)
         self.exact_states = whole("exact_states", exact_states)
         self.width = whole("width", width)
-        self.prior = positive("prior", prior)
-        self.outlier = positive("outlier", outlier)
-        if self.outlier >= 1:
-            raise InputError(f"outlier must be a share below 1, got {outlier}.")
 
     def fit(self, trace: Trace) -> Self:
         """Learn states, chains and the unmetered load from readings with true states."""
         super().fit(trace)
         self._learn(trace, self._first_fineness())
-        self.threshold_ = THRESHOLDS[0]
-        self.busiest_week_ = np.ones(len(self.home))
+        self.threshold_ = 0.5
         # One level is a base load: the appliances explain the readings.
         if self.means_[-1].size > 1 and len(trace) >= LEAST_TRAINING:
             best, self.threshold_ = self._choose_fineness(trace)
-            if best != self._first_fineness():
-                self._learn(trace, best)
-            self.busiest_week_ = _busiest_week(trace)
+            self._learn(trace, best)
         return self
 
     def _first_fineness(self) -> Fineness:
-        """As many states as the parameters allow, and a slack that is learnt."""
-        most = (self.most_levels, self.most_idle, self.most_unmetered)
-        return Fineness(*most, slack=None, coupled=False)
+        """As many states as the parameters allow.
+
+        A large home, which needs the beam anyway, gets further states. The beam numbers joint
+        states with 63 bits, which more than 32 appliances could exceed.
+        """
+        smallest = 2 ** len(self.home)
+        large = smallest > self.budget and len(self.home) <= 32
+        budget = smallest * self.budget if large else self.budget
+        return Fineness(self.most_levels, 0.0, budget, coupled=False)
 
     def _learn(self, trace: Trace, fineness: Fineness) -> None:
-        """Learn with given numbers of states and, if it is given, a given slack."""
-        states = learn_states(
-            trace,
-            self.home,
-            min(fineness.levels, self.most_levels),
-            min(fineness.idle, self.most_idle),
-            fineness.unmetered,
-            self._budget(),
-        )
+        """Learn states, chains and slack with given numbers of states."""
+        idle = MOST_IDLE if fineness.levels == self.most_levels else 1
+        most = (fineness.levels, idle, self.most_unmetered)
+        states = learn_states(trace, self.home, *most, fineness.budget)
         chains = [
-            count_transitions(labels, means.size, trace.run_starts, self.prior)
+            count_transitions(labels, means.size, trace.run_starts, PRIOR)
             for labels, means in zip(states.labels, states.means, strict=True)
         ]
         self.means_, self.variances_ = states.means, states.variances
@@ -248,7 +215,9 @@ class Bayes(ProbabilisticAttacker):
         self.transitions_ = tuple(matrix for matrix, _ in chains)
         self.initial_ = tuple(initial for _, initial in chains)
         self.base_load_ = float(self.means_[-1] @ self.initial_[-1])
-        self.slack_ = learn_slack(trace, states) if fineness.slack is None else fineness.slack
+        squares = (self.variances_[-1] + self.means_[-1] ** 2) @ self.initial_[-1]
+        spread = math.sqrt(max(float(squares) - self.base_load_**2, 0.0))
+        self.slack_ = max(learn_slack(trace, states), fineness.share * spread)
         self._learn_pairs(trace, states.labels, coupled=fineness.coupled)
         self.approximation_ = self._approximation()
 
@@ -262,7 +231,7 @@ class Bayes(ProbabilisticAttacker):
                 (labels[i] * sizes[j] + labels[j]).astype(np.int8),
                 sizes[i] * sizes[j],
                 trace.run_starts,
-                self.prior,
+                PRIOR,
             )
             for i, j in pairs
         ]
@@ -270,55 +239,52 @@ class Bayes(ProbabilisticAttacker):
         self.pair_transitions_ = tuple(matrix for matrix, _ in chains)
         self.pair_initial_ = tuple(initial for _, initial in chains)
 
-    def _budget(self) -> int:
-        """Largest number of joint states; a large home, which needs the beam anyway, gets more.
-
-        The beam numbers joint states with 63 bits, which more than 32 appliances could exceed.
-        """
-        smallest = 2 ** len(self.home)
-        large = smallest > self.budget and len(self.home) <= 32
-        return smallest * self.budget if large else self.budget
-
     def _choose_fineness(self, trace: Trace) -> tuple[Fineness, float]:
         """The numbers of states, the slack and the threshold that are best on a held-back part.
 
-        The states that were learnt first are kept unless their accuracy is below that of "always
-        off" or others have a clearly higher F1.
+        Those with the highest F1 are chosen among those whose accuracy is not below that of "always
+        off": first the slack of two on-states, then the number of on-states with this slack. The
+        levels are too uncertain beside unmetered load for more joint states than the budget.
         """
         cut = len(trace) * 4 // 5
         few, many = HELD_BLOCKS
         blocks = HELD_WORK // (HELD_BLOCK * self._model().chains.states)
         train, held = trace[:cut], _spread_sample(trace[cut:], min(max(blocks, few), many))
+        rate = partial(self._rate, train, held)
+        first = replace(self._first_fineness(), budget=self.budget)
+        middle = Fineness(min(2, self.most_levels), 0.0, self.budget)
+        slacks = [replace(middle, share=share) for share in SLACK_SHARES]
+        rated = {one: rate(one) for one in (first, *slacks)}
+        slack = max(slacks, key=lambda one: rated[one])
+        # If two states of each appliance use the budget up, other numbers make no difference.
+        if 2 ** len(self.home) < self.budget:
+            for levels in sorted({self.most_levels, 1} - {middle.levels}):
+                other = replace(slack, levels=levels)
+                rated[other] = rate(other)
+        best = max(rated, key=lambda one: rated[one])
+        return best, rated[best][2]
+
+    def _rate(self, train: Trace, held: Trace, fineness: Fineness) -> tuple[bool, float, float]:
+        """Whether the accuracy is that of "always off" or more, F1 or else the accuracy, threshold.
+
+        The threshold with the highest F1 is half of this F1; it is used if it keeps the accuracy.
+        """
         noise = Laplace(1.0, JUDGED_NOISE * float(self.home.powers.max()), grid=1.0)
         noisy = held.replace_readings(held.readings + noise.sample(len(held), rng=0))
-        truth, off = held.truth(), 1 - float(held.truth().mean())
-        rated = []
-        attempt = copy.copy(self)
-        for fineness in (self._first_fineness(), *FINENESS):
-            attempt._learn(train, fineness)
-            chances = [
-                attempt.knows(None).predict_proba(held),
-                attempt.knows(noise).predict_proba(noisy),
-            ]
-            for threshold in THRESHOLDS:
-                answers = [chance > threshold for chance in chances]
-                alpha = min(float((answer == truth).mean()) for answer in answers)
-                f1 = float(np.mean([_macro_f1(answer, truth) for answer in answers]))
-                rated.append((alpha >= off, f1 if alpha >= off else alpha, fineness, threshold))
-        best = max(rated, key=lambda entry: entry[:2])
-        if rated[0][0] and best[1] < rated[0][1] + CLEARLY:
-            best = rated[0]
-        return best[2], best[3]
+        attempt, truth = copy.copy(self), held.truth()
+        attempt._learn(train, fineness)
+        attempts = (attempt.knows(None), held), (attempt.knows(noise), noisy)
+        chances = [informed.predict_proba(readings) for informed, readings in attempts]
 
-    def _threshold(self) -> float:
-        """Probability above which an appliance is reported as on under the known noise.
+        def rate(threshold: float) -> tuple[bool, float, float]:
+            answers = [chance > threshold for chance in chances]
+            alpha = min(float((answer == truth).mean()) for answer in answers)
+            if alpha < 1 - float(truth.mean()):
+                return False, alpha, threshold
+            return True, float(np.mean([_macro_f1(one, truth) for one in answers])), threshold
 
-        It is ½ from noise of the size of the largest appliance on, where little evidence is left.
-        """
-        largest = math.sqrt(2) * float(self.home.powers.max())
-        std = 0.0 if self.mechanism is None else self.mechanism.std
-        share = math.log(max(std / largest, JUDGED_NOISE)) / math.log(JUDGED_NOISE)
-        return 0.5 - (0.5 - self.threshold_) * max(share, 0.0)
+        even = rate(0.5)
+        return max(even, rate(even[1] / 2)) if even[0] else even
 
     def _predict_proba(self, seen: Observation) -> FloatArray:
         """P(on | all readings) of every appliance, shape (T, N)."""
@@ -330,24 +296,14 @@ class Bayes(ProbabilisticAttacker):
         if self.decoder == "viterbi":
             on: BoolArray = self._path(seen) >= self.idle_[:-1]
             return on
-        return self._decide(seen, self._marginals(seen)[0])
-
-    def _decide(self, seen: Observation, chance: FloatArray) -> BoolArray:
-        """Appliances that are reported as on, given P(on) of shape (T, N)."""
-        on: BoolArray = chance > self._threshold()
-        week = len(seen) + 1 if seen.interval_s is None else round(WEEK_S / seen.interval_s)
-        if len(seen) >= week:
-            most = np.ceil(USE_MARGIN * self.busiest_week_ * week).astype(np.int64)
-            for first in range(0, len(seen), week):
-                rows = slice(first, first + week)
-                _keep_most_probable(on[rows], chance[rows], most)
-        return on
+        found: BoolArray = self._marginals(seen)[0] > self.threshold_
+        return found
 
     def _predict_power(self, seen: Observation) -> FloatArray:
         """Power [W] of the states on the path, or of the most probable level on or off."""
         if self.decoder == "marginal":
             found = self._marginals(seen)
-            power: FloatArray = np.where(self._decide(seen, found[0]), found[2], found[1])
+            power: FloatArray = np.where(found[0] > self.threshold_, found[2], found[1])
             return power
         path = self._path(seen)
         columns = [np.maximum(self.means_[i], 0.0)[path[:, i]] for i in range(len(self.home))]
@@ -388,7 +344,8 @@ class Bayes(ProbabilisticAttacker):
                 raise DataError("variances must not be negative.")
             self._check_pairs()
             non_negative("slack", self.slack_)
-            self._check_busiest_week()
+            if not 0 <= self.threshold_ <= 0.5:
+                raise DataError("the threshold must be a probability up to one half.")
             self.approximation_ = self._approximation()
 
     def _check_pairs(self) -> None:
@@ -404,11 +361,6 @@ class Bayes(ProbabilisticAttacker):
             valid = shapes == [(k, k) for k in sizes] and laws == [(k,) for k in sizes]
         if not valid:
             raise DataError("the chains of coupled appliances do not fit to their states.")
-
-    def _check_busiest_week(self) -> None:
-        shares = np.asarray(self.busiest_week_)
-        if shares.shape != (len(self.home),) or not ((shares > 0) & (shares <= 1)).all():
-            raise DataError("busiest_week must have a share above 0 and up to 1 per appliance.")
 
     def _approximation(self) -> str:
         return "exact" if self._model().chains.states <= self.exact_states else "beam"
@@ -493,7 +445,7 @@ class Bayes(ProbabilisticAttacker):
             ),
             self.slack_**2 + SHARPEST**2,
             self.mechanism,
-            self.outlier,
+            OUTLIER,
         )
 
     def _known(self, seen: Observation) -> Known | None:
@@ -537,23 +489,6 @@ def _spread_sample(trace: Trace, blocks: int) -> Trace:
         return trace
     first = np.linspace(0, len(trace) - HELD_BLOCK, blocks).astype(np.int64)
     return trace.select((first[:, None] + np.arange(HELD_BLOCK)).ravel())
-
-
-def _busiest_week(trace: Trace) -> FloatArray:
-    """Largest share of a training week for which each appliance is on; 1 if it is unknown."""
-    states, week = trace.truth(), round(WEEK_S / trace.interval_s)
-    if len(states) < LEAST_WEEKS * week:
-        return np.ones(states.shape[1])
-    count = np.vstack([np.zeros(states.shape[1]), states.cumsum(axis=0)])
-    share = (count[week:] - count[:-week]).max(axis=0) / week
-    return np.where(share > 0, share, 1.0)
-
-
-def _keep_most_probable(on: BoolArray, chance: FloatArray, most: IntArray) -> None:
-    """Switch off, in place, the least probable readings of appliances beyond their limits."""
-    for i in np.flatnonzero(on.sum(axis=0) > most):
-        least = np.partition(chance[:, i], -most[i])[-most[i]]
-        on[:, i] &= chance[:, i] >= least
 
 
 def _macro_f1(answer: BoolArray, truth: BoolArray) -> float:

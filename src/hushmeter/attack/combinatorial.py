@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
-from typing import ClassVar, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from hushmeter.attack.base import Attacker, Observation
+from hushmeter.attack.base import Attacker, AttackerSettings, Observation, read_settings
 from hushmeter.attack.level_search import CHUNK, TABLE_LIMIT, NearestSum
 from hushmeter.attack.levels import (
     LevelArray,
@@ -242,14 +242,12 @@ class IntegerProgram(LevelAttacker):
         return smooth_levels(levels, starts, self.smooth)
 
 
-class AidedIntegerProgram(IntegerProgram):
-    """ALIP [1]_. The integer program with rules about the appliances and a second, linear pass.
+@dataclass(frozen=True)
+class GivenRules(AttackerSettings):
+    """Rules of ALIP that the user gives, in names of appliances and watts; None is learnt.
 
-    Parameters
+    Attributes
     ----------
-    home : Home
-    ratings, solve_first, smooth
-        As in `IntegerProgram`; if ratings are not given, `fit` learns them.
     always_on : sequence of str, optional
         Appliances that are in one of their states at every reading (Σ f = 1).
     exclusive : sequence of sequences of (name, rating), optional
@@ -262,6 +260,25 @@ class AidedIntegerProgram(IntegerProgram):
     boxes : sequence of (name, rating, low, high), optional
         Bounds within which the second pass moves a rating so that the sum equals the reading,
         largest appliances first. [W]
+    """
+
+    always_on: Sequence[str] | None = None
+    exclusive: Sequence[Sequence[tuple[str, float]]] | None = None
+    transitions: Sequence[tuple[str, float, float, float]] | None = None
+    median: Sequence[tuple[str, float, int, float]] | None = None
+    boxes: Sequence[tuple[str, float, float, float]] | None = None
+
+
+class AidedIntegerProgram(IntegerProgram):
+    """ALIP [1]_. The integer program with rules about the appliances and a second, linear pass.
+
+    Parameters
+    ----------
+    home : Home
+    ratings, solve_first, smooth
+        As in `IntegerProgram`; if ratings are not given, `fit` learns them.
+    rules : GivenRules, mapping or None
+        Rules that are not learnt.
     most : int
         Largest number of ratings that `fit` learns per appliance.
 
@@ -292,35 +309,30 @@ class AidedIntegerProgram(IntegerProgram):
         ratings: Ratings | None = None,
         solve_first: bool = True,
         smooth: int = 1,
-        always_on: Sequence[str] | None = None,
-        exclusive: Sequence[Sequence[tuple[str, float]]] | None = None,
-        transitions: Sequence[tuple[str, float, float, float]] | None = None,
-        median: Sequence[tuple[str, float, int, float]] | None = None,
-        boxes: Sequence[tuple[str, float, float, float]] | None = None,
+        rules: GivenRules | Mapping[str, Any] | None = None,
         most: int = 3,
     ) -> None:
         super().__init__(home, ratings=ratings, solve_first=solve_first, smooth=smooth)
-        self.always_on, self.exclusive, self.transitions = always_on, exclusive, transitions
-        self.median, self.boxes = median, boxes
+        self.rules = read_settings(GivenRules(), rules)
         self.most = whole("most", most)
         if ratings is not None:
-            _ = self.rules
+            _ = self.rules_in_use
 
     @property
-    def rules(self) -> AlipRules:
-        """Rules in use: the given ones, else the learnt ones, else none."""
-        reader, table = RuleReader(self.home, self.table), self.table
+    def rules_in_use(self) -> AlipRules:
+        """The given rules, else the learnt ones, else none."""
+        reader, table, given = RuleReader(self.home, self.table), self.table, self.rules
         learnt = AlipRules(*self.rules_) if hasattr(self, "rules_") else None  # type: ignore[arg-type]
         none = AlipRules(
             np.zeros(len(self.home), np.bool_), (), free_transitions(table), (), rigid_boxes(table)
         )
         other = learnt or none
         return AlipRules(
-            other.always_on if self.always_on is None else reader.always_on(self.always_on),
-            other.exclusive if self.exclusive is None else reader.exclusive(self.exclusive),
-            other.instead if self.transitions is None else reader.instead(self.transitions),
-            () if self.median is None else reader.median(self.median),
-            other.boxes if self.boxes is None else reader.boxes(self.boxes),
+            other.always_on if given.always_on is None else reader.always_on(given.always_on),
+            other.exclusive if given.exclusive is None else reader.exclusive(given.exclusive),
+            other.instead if given.transitions is None else reader.instead(given.transitions),
+            () if given.median is None else reader.median(given.median),
+            other.boxes if given.boxes is None else reader.boxes(given.boxes),
         )
 
     def fit(self, trace: Trace) -> Self:
@@ -343,13 +355,13 @@ class AidedIntegerProgram(IntegerProgram):
         return self
 
     def _check_learnt(self) -> None:
-        for count, matrix in zip(self.table.counts, self.rules.instead, strict=True):
+        for count, matrix in zip(self.table.counts, self.rules_in_use.instead, strict=True):
             inside = matrix.dtype == np.int8 and matrix.shape == (count, count)
             if not (inside and 0 <= matrix.min() <= matrix.max() < count):
                 raise DataError("a saved alip attacker is damaged.")
 
     def _choose(self, load: FloatArray, starts: BoolArray) -> LevelArray:
-        table, rules = self.table, self.rules
+        table, rules = self.table, self.rules_in_use
         choices = allowed_choices(table.counts, rules)
         if choices is not None:
             levels = NearestSum(table.powers, allowed=choices).search(load)
@@ -368,7 +380,7 @@ class AidedIntegerProgram(IntegerProgram):
         levels = self._choose_levels(seen)
         load = seen.readings - self.home.base_load
         power = cast(FloatArray, look_up(levels, self.table.powers))
-        boxes, order = self.rules.boxes, self._largest_first()
+        boxes, order = self.rules_in_use.boxes, self._largest_first()
         for first in range(0, load.size, CHUNK):
             part = slice(first, first + CHUNK)
             lows = cast(FloatArray, look_up(levels[part], [box[:, 0].copy() for box in boxes]))

@@ -6,14 +6,15 @@ PyTorch is optional (the extra named deep), so this module imports it inside fun
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hushmeter.attack.base import Attacker, Observation
+from hushmeter.attack.base import Attacker, AttackerSettings, Observation, read_settings
 from hushmeter.attack.levels import training_power
 from hushmeter.attack.nets.network import one_thread, progress_bar
 from hushmeter.checks import BoolArray, FloatArray, IntArray, positive, whole
@@ -35,12 +36,12 @@ Weights = tuple[NDArray[np.float32], ...]
 """Parameters of one network in the order of its `state_dict`."""
 
 
-class RecurrentNet(Attacker):
-    """RNN [1]_. Convolution, two bidirectional LSTMs and two dense layers per appliance.
+@dataclass(frozen=True)
+class RecurrentSettings(AttackerSettings):
+    """Layers and training of the recurrent networks.
 
-    Parameters
+    Attributes
     ----------
-    home : Home
     window : int
         Number of readings that a prediction uses, centred on its own reading; the authors'
         reference code uses one. At the ends of a contiguous run the first and the last reading
@@ -49,10 +50,41 @@ class RecurrentNet(Attacker):
         Sizes of the layers.
     epochs, batch, rate : int, int, float
         Number of passes over the data, readings per step, and step size of Adam.
+    most_readings : int or None
+        Largest number of training readings; evenly spaced ones are used if there are more.
+    """
+
+    window: int = 1
+    filters: int = 16
+    hidden: tuple[int, int] = (128, 256)
+    dense: int = 128
+    epochs: int = 5
+    batch: int = 128
+    rate: float = 0.01
+    most_readings: int | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.hidden) != 2:
+            raise InputError(f"hidden must be two sizes, got {self.hidden!r}.")
+        for size in self.hidden:
+            whole("hidden", size)
+        for name in ("window", "filters", "dense", "epochs", "batch"):
+            whole(name, getattr(self, name))
+        if self.most_readings is not None:
+            whole("most_readings", self.most_readings)
+        positive("rate", self.rate)
+
+
+class RecurrentNet(Attacker):
+    """RNN [1]_. Convolution, two bidirectional LSTMs and two dense layers per appliance.
+
+    Parameters
+    ----------
+    home : Home
+    settings : RecurrentSettings, mapping or None
+        Layers and training of the networks.
     seed : int
         The same seed and data give the same networks; the order of the appliances has no effect.
-    most_readings : int, optional
-        Largest number of training readings; evenly spaced ones are used if there are more.
     progress : bool
         Whether to show a progress bar on standard error while training.
 
@@ -84,7 +116,9 @@ class RecurrentNet(Attacker):
     needs: ClassVar[str] = "sub-metered data; PyTorch (the extra named deep)"
     assumes: ClassVar[str] = "the home behaves as in training"
 
-    checked_with: ClassVar[dict[str, Any]] = {"hidden": (8, 8), "dense": 8, "epochs": 1}
+    checked_with: ClassVar[dict[str, Any]] = {
+        "settings": {"hidden": (8, 8), "dense": 8, "epochs": 1}
+    }
 
     scale_: float
     weights_: tuple[Weights, ...]
@@ -93,40 +127,25 @@ class RecurrentNet(Attacker):
         self,
         home: Home,
         *,
-        window: int = 1,
-        filters: int = 16,
-        hidden: tuple[int, int] = (128, 256),
-        dense: int = 128,
-        epochs: int = 5,
-        batch: int = 128,
-        rate: float = 0.01,
+        settings: RecurrentSettings | Mapping[str, Any] | None = None,
         seed: int = 0,
-        most_readings: int | None = None,
         progress: bool = False,
     ) -> None:
         super().__init__(home)
         if find_spec("torch") is None:
             raise MissingExtraError("the rnn attacker", "deep")
-        self.window, self.filters = whole("window", window), whole("filters", filters)
-        if len(hidden) != 2:
-            raise InputError(f"hidden must be two sizes, got {hidden!r}.")
-        self.hidden = (whole("hidden", hidden[0]), whole("hidden", hidden[1]))
-        self.dense, self.epochs = whole("dense", dense), whole("epochs", epochs)
-        self.batch, self.rate = whole("batch", batch), positive("rate", rate)
+        self.settings = read_settings(RecurrentSettings(), settings)
         self.seed, self.progress = whole("seed", seed, least=0), bool(progress)
-        self.most_readings = (
-            None if most_readings is None else whole("most_readings", most_readings)
-        )
 
     def fit(self, trace: Trace) -> Self:
         """Train one network per appliance."""
         super().fit(trace)
         power = training_power(trace, self.home) / self.home.powers
         self.scale_ = float(max(np.abs(trace.readings).max(), 1.0))
-        windows = _Windows(trace.readings / self.scale_, trace.run_starts, self.window)
-        used = len(trace) if self.most_readings is None else min(self.most_readings, len(trace))
+        windows = _Windows(trace.readings / self.scale_, trace.run_starts, self.settings.window)
+        used = min(self.settings.most_readings or len(trace), len(trace))
         rows = np.arange(used) * len(trace) // used
-        steps = len(self.home) * self.epochs * -(-used // self.batch)
+        steps = len(self.home) * self.settings.epochs * -(-used // self.settings.batch)
         with one_thread(), progress_bar(steps, self.progress) as advance:
             self.weights_ = tuple(
                 self._train(windows, rows, power[:, i].astype(np.float32), name, advance)
@@ -140,8 +159,8 @@ class RecurrentNet(Attacker):
     def _predict_power(self, seen: Observation) -> FloatArray:
         """Output of the networks [W], shape (T, N); negative values become zero."""
         self._require_fit("weights_")
-        if self.window > 1:
-            windows = _Windows(seen.readings / self.scale_, seen.run_starts, self.window)
+        if self.settings.window > 1:
+            windows = _Windows(seen.readings / self.scale_, seen.run_starts, self.settings.window)
             return self._forward(windows)
         # Without context, equal readings have equal outputs, and readings on a grid are often
         # equal: each distinct reading is evaluated once.
@@ -183,16 +202,18 @@ class RecurrentNet(Attacker):
 
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            both = {"batch_first": True, "bidirectional": True}
+            sizes, both = self.settings, {"batch_first": True, "bidirectional": True}
             # The order of the layers decides which random numbers they get, and the order of the
             # arrays in a saved attacker.
             net = nn.ModuleDict(
                 {
-                    "convolution": nn.Conv1d(1, self.filters, KERNEL),
-                    "sequence": nn.LSTM(self.filters, self.hidden[0], **both),
-                    "summary": nn.LSTM(2 * self.hidden[0], self.hidden[1], **both),
-                    "dense": nn.Linear(2 * self.hidden[1], self.dense),
-                    "output": nn.Linear(self.dense, 1),
+                    "convolution": nn.Conv1d(1, sizes.filters, KERNEL),
+                    "sequence": nn.LSTM(self.settings.filters, self.settings.hidden[0], **both),
+                    "summary": nn.LSTM(
+                        2 * self.settings.hidden[0], self.settings.hidden[1], **both
+                    ),
+                    "dense": nn.Linear(2 * self.settings.hidden[1], self.settings.dense),
+                    "output": nn.Linear(self.settings.dense, 1),
                 }
             )
         if weights is not None:
@@ -214,12 +235,12 @@ class RecurrentNet(Attacker):
         # The seed depends on the name: another order of the appliances trains the same networks.
         seed = zlib.crc32(f"{self.seed} {name}".encode())
         net = self._build(seed=seed)
-        optimiser = torch.optim.Adam(net.parameters(), lr=self.rate, fused=True)
+        optimiser = torch.optim.Adam(net.parameters(), lr=self.settings.rate, fused=True)
         rng = np.random.default_rng(seed)
-        for _ in range(self.epochs):
+        for _ in range(self.settings.epochs):
             order = rng.permutation(used)
-            for first in range(0, order.size, self.batch):
-                rows = order[first : first + self.batch]
+            for first in range(0, order.size, self.settings.batch):
+                rows = order[first : first + self.settings.batch]
                 optimiser.zero_grad()
                 distinct, which = windows.distinct(rows)
                 error: Any = _run(net, distinct)[which] - torch.from_numpy(target[rows])

@@ -121,7 +121,7 @@ def _open(source: Path) -> tuple[dict[str, Any], Arrays]:
 
 def _encode(value: Any, arrays: Arrays) -> Any:
     """Convert a value to JSON; arrays move to `arrays`, other types become one-key objects."""
-    from hushmeter.attack.base import Attacker
+    from hushmeter.attack.base import Attacker, AttackerSettings
     from hushmeter.attack.levels import LevelTable
 
     if value is None or isinstance(value, bool | int | float | str):
@@ -136,6 +136,8 @@ def _encode(value: Any, arrays: Arrays) -> Any:
         return {type(value).__name__: [_encode(entry, arrays) for entry in value]}
     if isinstance(value, dict):
         return {"dict": [[_encode(k, arrays), _encode(v, arrays)] for k, v in value.items()]}
+    if isinstance(value, AttackerSettings):
+        return _encode(vars(value), arrays)
     if isinstance(value, LevelTable):
         return {"levels": _encode(value.powers, arrays)}
     if isinstance(value, Attacker):

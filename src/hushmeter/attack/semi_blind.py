@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from hushmeter.attack.base import NoiseDistribution, Observation
+from hushmeter.attack.base import Observation
 from hushmeter.attack.levels import training_power
 from hushmeter.attack.nets.inputs import Cells, Noise
 from hushmeter.attack.nets.network import (
+    NetSettings,
     NetworkAttacker,
-    Schedule,
     Weights,
     build_net,
     evaluate,
@@ -53,6 +53,9 @@ if TYPE_CHECKING:
 THRESHOLDS = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 """Probabilities above which a type may be reported as on, the usual one first."""
 
+WINDOW = 512
+"""Minutes of a training window, unless the settings name another number."""
+
 JUDGED = 20_160
 """Largest number of minutes of a home that decide about the thresholds: two weeks."""
 
@@ -68,16 +71,10 @@ class SemiBlind(NetworkAttacker):
     mechanism : Laplace, Staircase, Gaussian or None
         Mechanism whose noise distribution the attacker knows (see `Attacker.knows`); None for
         readings without noise.
-    channels : int
-        Width of the network, a multiple of 4.
-    nets : int
-        Number of networks whose probabilities are averaged. Each leaves out other homes, which
-        decide about the thresholds. There are not more networks than homes. A single network leaves
-        out no home, and its thresholds are 0.5.
-    steps, batch, window : int
-        Largest number of training steps, windows per step, and minutes per window.
-    rate : float
-        Largest step size of AdamW.
+    settings : NetSettings, mapping or None
+        How the networks are made and trained; a window is a number of minutes. Each network leaves
+        out other homes, which decide about the thresholds, and there are not more networks than
+        homes. A single network leaves out no home, and its thresholds are 0.5.
     seed : int
         The same seed and data give the same networks.
     progress : bool
@@ -124,41 +121,21 @@ class SemiBlind(NetworkAttacker):
     needs: ClassVar[str] = "sub-metered data of other homes; PyTorch (the extra named deep)"
     assumes: ClassVar[str] = "appliances of one type are alike in all homes"
 
-    checked_with: ClassVar[dict[str, Any]] = {"channels": 8, "steps": 2, "batch": 2, "window": 4}
+    usual: ClassVar[NetSettings] = NetSettings(channels=40, nets=5, steps=600)
+    checked_with: ClassVar[dict[str, Any]] = {
+        "settings": {"channels": 8, "steps": 2, "batch": 2, "window": 4}
+    }
 
     interval_s_: float
     types_: tuple[str, ...]
     homes_: IntArray
     powers_: FloatArray
     thresholds_: FloatArray
-    window: int
 
-    def __init__(
-        self,
-        home: Home,
-        *,
-        mechanism: NoiseDistribution | None = None,
-        channels: int = 40,
-        nets: int = 5,
-        steps: int = 600,
-        batch: int = 16,
-        window: int = 512,
-        rate: float = 4e-3,
-        seed: int = 0,
-        progress: bool = False,
-    ) -> None:
-        super().__init__(
-            home,
-            mechanism=mechanism,
-            channels=channels,
-            nets=nets,
-            steps=steps,
-            batch=batch,
-            window=window,
-            rate=rate,
-            seed=seed,
-            progress=progress,
-        )
+    @property
+    def _window(self) -> int:
+        """Minutes per training window."""
+        return self.settings.window or WINDOW
 
     def fit(self, trace: Trace) -> Self:
         """Learn the types of one home, which is then the whole population."""
@@ -192,17 +169,20 @@ class SemiBlind(NetworkAttacker):
             If no trace is as long as a training window.
         """
         types = tuple(sorted({type_of(name) for trace in traces for name in trace.names or ()}))
-        homes = [HomeData.of(trace, types) for trace in traces if len(trace) >= self.window]
+        homes = [HomeData.of(trace, types) for trace in traces if len(trace) >= self._window]
         if not homes:
             raise DataError(
-                f"the {self.name} attacker needs at least {self.window} min of readings from one "
-                "home to learn from."
+                f"the {self.name} attacker needs at least {self._window} min of readings from "
+                "one home to learn from."
             )
         self.types_, self.interval_s_ = types, CELL_S
         self.powers_ = mean_powers(homes)
         self.homes_ = np.sum([home.metered for home in homes], axis=0)
-        groups = _left_out_homes(len(homes), self.nets)
-        with one_thread(), progress_bar(len(groups) * self.steps, self.progress) as advance:
+        groups = _left_out_homes(len(homes), self.settings.nets)
+        with (
+            one_thread(),
+            progress_bar(len(groups) * self.settings.steps, self.progress) as advance,
+        ):
             self.weights_ = tuple(
                 self._train(k, [h for i, h in enumerate(homes) if i not in group], strange, advance)
                 for k, group in enumerate(groups)
@@ -264,7 +244,7 @@ class SemiBlind(NetworkAttacker):
                 raise DataError(f"a saved {self.name} attacker is damaged.")
 
     def _build(self, weights: Weights | None = None, seed: int = 0) -> nn.ModuleDict:
-        return build_net(Cells(CELL_S), self.channels, len(self.types_), weights, seed)
+        return build_net(Cells(CELL_S), self.settings.channels, len(self.types_), weights, seed)
 
     def _train(
         self,
@@ -276,10 +256,9 @@ class SemiBlind(NetworkAttacker):
         """Train one network on some of the homes."""
         seed = self.seed * 100 + number
         net = self._build(seed=seed)
-        windows = PopulationWindows(homes, strange, self.window, np.random.default_rng(seed))
+        windows = PopulationWindows(homes, strange, self._window, np.random.default_rng(seed))
         set_bias(net, windows.on_share)
-        schedule = Schedule(self.steps, self.batch, self.rate, seed)
-        return train(net, windows, schedule, advance)
+        return train(net, windows, self.settings, seed, advance)
 
     def _find_thresholds(
         self, homes: Sequence[HomeData], groups: Sequence[Sequence[int]]

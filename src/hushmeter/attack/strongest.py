@@ -18,7 +18,6 @@ from hushmeter.attack.base import (
     check_mechanism,
 )
 from hushmeter.attack.registry import attackers
-from hushmeter.attack.tcn import Tcn
 from hushmeter.checks import BoolArray, FloatArray, whole
 from hushmeter.errors import DataError, InputError
 from hushmeter.home import Home
@@ -35,7 +34,7 @@ HELD_BACK = 2
 """Number of parts of the training data that are held back, one after the other."""
 
 PARTS = 5
-"""Number of parts into which the training data is divided; `tcn` leaves out the same parts."""
+"""Number of parts into which the training data is divided."""
 
 MOST_HELD = 10_080
 """Largest number of readings of one part that decide by default: a week of minutes."""
@@ -88,7 +87,7 @@ class Strongest(Attacker):
         readings without noise.
     candidates : sequence of str or "quick", optional
         Names of attackers. By default these are `bayes`, `sparse-hmm` and, if PyTorch is installed,
-        `tcn`, whose training takes one to two minutes. "quick" leaves `tcn` out.
+        `tcn`, whose three trainings take four to five minutes. "quick" leaves `tcn` out.
     held : int
         Largest number of readings of each held-back part that decide. Fewer make the choice
         quicker and less certain.
@@ -116,7 +115,8 @@ class Strongest(Attacker):
     Notes
     -----
     The training data is divided into five parts. Each candidate answers two of them after it has
-    learnt from the others, with simulated noise of the known distribution. Among the candidates
+    learnt from the others, with simulated noise of the known distribution. It is judged with the
+    parameters with which it attacks: `tcn` with all its networks. Among the candidates
     whose accuracy α is at least that of the guess without data in both parts, the one with the
     highest macro F1 is chosen. A candidate whose α is lower in a part counts with as few of its
     appliances replaced by the guess as necessary. The result is therefore never chosen on the
@@ -188,11 +188,12 @@ class Strongest(Attacker):
         """
         super().fit(trace)
         parts = held_back_parts(len(trace))
+        rests = [leave_out(trace, part) for part in parts]
         fitted, held_back, left_out = {}, {}, {}
         for name in self.candidates:
             try:
                 fitted[name] = known[name] if name in known else self._make(name).fit(trace)
-                held_back[name] = self._cross_fit(name, fitted[name], trace, parts)
+                held_back[name] = tuple(_make_anew(fitted[name]).fit(rest) for rest in rests)
             except DataError as error:
                 fitted.pop(name, None)
                 left_out[name] = str(error)
@@ -295,19 +296,16 @@ class Strongest(Attacker):
         known = signature(cls).parameters
         return cls(self.home, **{key: value for key, value in given.items() if key in known})
 
-    def _cross_fit(
-        self, name: str, fitted: Attacker, trace: Trace, parts: Sequence[slice]
-    ) -> tuple[Attacker, ...]:
-        """One attacker per held-back part that has not seen it."""
-        if isinstance(fitted, Tcn) and len(fitted.left_out()) >= len(parts):
-            return tuple(fitted.left_out()[: len(parts)])
-        return tuple(self._make(name).fit(leave_out(trace, part)) for part in parts)
-
     def _check_learnt(self) -> None:
         if hasattr(self, "fitted_"):
             whole_number = all(len(held) == len(self.parts_) for held in self.held_back_.values())
             if set(self.fitted_) != set(self.held_back_) or not self.fitted_ or not whole_number:
                 raise DataError("a saved strongest attacker is damaged.")
+
+
+def _make_anew(attacker: Attacker) -> Attacker:
+    """The same attacker before it has learnt, so that it is judged as it attacks."""
+    return type(attacker)(attacker.home, **attacker.parameters)
 
 
 def default_candidates() -> tuple[str, ...]:

@@ -8,10 +8,8 @@ PyTorch is optional (the extra named deep), so this module imports it inside fun
 
 from __future__ import annotations
 
-import copy
-import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -19,20 +17,16 @@ import numpy as np
 from hushmeter.attack.base import NoiseDistribution, Observation, check_interval
 from hushmeter.attack.levels import training_power
 from hushmeter.attack.nets.inputs import (
-    LEAST_NOISE_W,
-    MOST_NOISE,
     Cells,
     Encoder,
     Noise,
-    Sampler,
 )
 from hushmeter.attack.nets.network import (
     Example,
+    NetSettings,
     NetworkAttacker,
-    Schedule,
     Weights,
     build_net,
-    count_errors,
     evaluate,
     one_thread,
     progress_bar,
@@ -61,24 +55,10 @@ within the cells take most of the time."""
 FOLDS = 5
 """Each network leaves out one of this number of parts of the training data."""
 
-USUAL, CAUTIOUS = 0.4, 2 / 3
-"""Probabilities above which an appliance is reported as on: usually, and where the noise hides
-nearly everything. Cross-validation over training data of five homes gave the first: it raises F1
-with hardly any loss of accuracy. Above the second, on remains more probable than off even if the
-odds of on are half of those in the training data, because habits have changed."""
-
-CLEAR = 0.1
-"""Share of the errors of a guess without data that must be avoided for the usual threshold."""
-
-JUDGED_LEVELS = 6
-"""Number of noise levels, none included, at which the threshold is chosen."""
-
-JUDGED_WINDOWS = 24
-"""Largest number of windows of a left-out part that decide about the threshold."""
-
-
-NoiseSource = Callable[[np.random.Generator], tuple[Noise, Sampler]]
-"""Function that draws the noise of a window and the function that samples it."""
+THRESHOLD = 0.4
+"""Probability above which an appliance is reported as on. The threshold with the highest F1 is half
+of this F1 (Lipton, Elkan, Naryanaswamy 2014), so it is below one half for every attacker that errs;
+0.4 belongs to an F1 of 0.8."""
 
 
 class Tcn(NetworkAttacker):
@@ -90,19 +70,12 @@ class Tcn(NetworkAttacker):
     mechanism : Laplace, Staircase, Gaussian or None
         Mechanism whose noise distribution the attacker knows (see `Attacker.knows`); None for
         readings without noise.
-    channels : int
-        Width of the network, a multiple of 4.
-    nets : int
-        Number of networks whose probabilities are averaged, at most 5. Each leaves out another
-        fifth of the training data and stops when it no longer improves there.
-    steps, batch : int
-        Largest number of training steps, and windows per step; a quarter of the windows for
-        readings of less than 15 s.
-    window : int, optional
-        Cells per window; by default as many as 512 min have, and at least 96. A cell is a reading,
-        or about one minute if the readings are shorter.
-    rate : float
-        Largest step size of AdamW.
+    settings : NetSettings, mapping or None
+        How the networks are made and trained. There are at most five networks; each leaves out
+        another fifth of the training data and stops when it no longer improves there. A step has a
+        quarter of the windows for readings of less than 15 s. A window has by default as many cells
+        as 512 min have, and at least 96; a cell is a reading, or about one minute if the readings
+        are shorter.
     seed : int
         The same seed and data give the same networks; the order of the appliances has no effect.
     progress : bool
@@ -116,13 +89,8 @@ class Tcn(NetworkAttacker):
         Median and standard deviation of the training mains. [W]
     never_on_ : tuple of str
         Appliances that never run in the training data; they are always predicted to be off.
-    spared_ : bool
-        Whether the training data was long enough for each network to leave out a part.
     weights_ : tuple of Weights
         Parameters of the networks.
-    noise_levels_, thresholds_ : arrays, shape (6,)
-        Standard deviations of noise [W], and the probabilities above which an appliance is
-        predicted to be on. The threshold is interpolated between these levels.
 
     Raises
     ------
@@ -140,15 +108,15 @@ class Tcn(NetworkAttacker):
     staircase distribution. In three of ten windows, the power of one or two appliances is replaced
     by their power at another time, so that the network sees combinations that did not occur.
 
-    An appliance is predicted to be on where the mean probability exceeds a threshold that depends
-    on the noise alone. It is 0.4 where the networks make on average at least a tenth fewer errors
-    than the best guess without data in the parts that they left out, under this noise, and rises to
-    ⅔ where they avoid no errors. It never falls with the noise. Without left-out parts it is ½.
+    An appliance is predicted to be on where the mean probability exceeds 0.4, whatever the noise:
+    the threshold with the highest F1 is half of this F1 [2]_.
 
     References
     ----------
     .. [1] S. Bai, J. Z. Kolter, V. Koltun, "An empirical evaluation of generic convolutional and
        recurrent networks for sequence modeling", arXiv:1803.01271, 2018.
+    .. [2] Z. C. Lipton, C. Elkan, B. Naryanaswamy, "Optimal thresholding of classifiers to
+       maximize F1 measure", ECML PKDD, 2014.
     """
 
     name: ClassVar[str] = "tcn"
@@ -156,49 +124,26 @@ class Tcn(NetworkAttacker):
     assumes: ClassVar[str] = "the home behaves as in training; the noise distribution is known"
 
     checked_with: ClassVar[dict[str, Any]] = {
-        "channels": 8,
-        "steps": 2,
-        "batch": 2,
-        "window": 4,
-        "nets": 1,
+        "settings": {"channels": 8, "steps": 2, "batch": 2, "window": 4, "nets": 1}
     }
 
     interval_s_: float
     centre_: float
     spread_: float
     never_on_: tuple[str, ...]
-    spared_: bool
-    noise_levels_: FloatArray
-    thresholds_: FloatArray
 
     def __init__(
         self,
         home: Home,
         *,
         mechanism: NoiseDistribution | None = None,
-        channels: int = 32,
-        nets: int = 3,
-        steps: int = 480,
-        batch: int = 16,
-        window: int | None = None,
-        rate: float = 4e-3,
+        settings: NetSettings | Mapping[str, Any] | None = None,
         seed: int = 0,
         progress: bool = False,
     ) -> None:
-        super().__init__(
-            home,
-            mechanism=mechanism,
-            channels=channels,
-            nets=nets,
-            steps=steps,
-            batch=batch,
-            window=window,
-            rate=rate,
-            seed=seed,
-            progress=progress,
-        )
-        if self.nets > FOLDS:
-            raise InputError(f"nets must be at most {FOLDS}, got {nets}.")
+        super().__init__(home, mechanism=mechanism, settings=settings, seed=seed, progress=progress)
+        if self.settings.nets > FOLDS:
+            raise InputError(f"nets must be at most {FOLDS}, got {self.settings.nets}.")
 
     def fit(self, trace: Trace) -> Self:
         """Train the networks on readings without noise and true states.
@@ -224,13 +169,10 @@ class Tcn(NetworkAttacker):
             for i, column in zip(order, states.T, strict=True)
             if not column.any()
         )
-        self.spared_ = can_spare(len(trace), self._window(cells) * cells.size)
         encoder = Encoder(cells, self.centre_, self.spread_)
-        with one_thread(), progress_bar(self.nets * self.steps, self.progress) as advance:
-            trained = [self._train(fold, encoder, data, advance) for fold in range(self.nets)]
-        self.weights_ = tuple(weights for weights, _ in trained)
-        self.noise_levels_ = noise_levels(float(self.home.powers.max()))
-        self.thresholds_ = choose_thresholds(np.array([gains for _, gains in trained]))
+        nets, steps = self.settings.nets, self.settings.steps
+        with one_thread(), progress_bar(nets * steps, self.progress) as advance:
+            self.weights_ = tuple(self._train(fold, encoder, data, advance) for fold in range(nets))
         return self
 
     def _check_training(self, trace: Trace, states: BoolArray) -> None:
@@ -249,15 +191,10 @@ class Tcn(NetworkAttacker):
 
     def _window(self, cells: Cells) -> int:
         """Cells per training window."""
-        return max(LEAST_WINDOW, cells.count(WINDOW_S)) if self.window is None else self.window
+        return self.settings.window or max(LEAST_WINDOW, cells.count(WINDOW_S))
 
     def _predict(self, seen: Observation) -> BoolArray:
-        return self._predict_proba(seen) > self._threshold()
-
-    def _threshold(self) -> float:
-        """Probability above which an appliance is predicted to be on, given the known noise."""
-        std = Noise.of(self.mechanism).std
-        return float(np.interp(np.log1p(std), np.log1p(self.noise_levels_), self.thresholds_))
+        return self._predict_proba(seen) > THRESHOLD
 
     def _predict_proba(self, seen: Observation) -> FloatArray:
         self._require_fit("weights_")
@@ -275,75 +212,32 @@ class Tcn(NetworkAttacker):
         """Appliances by name, so that their order in the home has no effect."""
         return sorted(range(len(self.home)), key=lambda i: self.home.names[i])
 
-    def left_out(self) -> list[Self]:
-        """Return one attacker per network, which has not seen the part that the network left out.
-
-        Returns
-        -------
-        list of Tcn
-            The k-th attacker has not learnt from the k-th fifth of the training data. The list is
-            empty if the training data was too short to leave a part out.
-        """
-        self._require_fit("weights_")
-        if not self.spared_:
-            return []
-        copies = [copy.copy(self) for _ in self.weights_]
-        for one, weights in zip(copies, self.weights_, strict=True):
-            one.weights_ = (weights,)
-        return copies
-
     def _check_learnt(self) -> None:
         if hasattr(self, "weights_"):
             positive("interval", self.interval_s_)
             positive("spread", self.spread_)
-            levels, thresholds = self.noise_levels_, self.thresholds_
-            agree = np.shape(levels) == np.shape(thresholds) == (JUDGED_LEVELS,)
             known = set(self.never_on_) <= set(self.home.names)
-            if not self._has_networks() or not agree or not known:
+            if not self._has_networks() or not known:
                 raise DataError(f"a saved {self.name} attacker is damaged.")
 
     def _build(self, weights: Weights | None = None, seed: int = 0) -> nn.ModuleDict:
         cells = Cells(self.interval_s_)
-        return build_net(cells, self.channels, len(self.home), weights, seed)
+        return build_net(cells, self.settings.channels, len(self.home), weights, seed)
 
     def _train(
         self, fold: int, encoder: Encoder, data: TrainingData, advance: Callable[[int], None]
-    ) -> tuple[Weights, FloatArray]:
-        """Train one network without its part of the data.
-
-        Returns its best parameters and, for every noise level, the share of the errors of a guess
-        without data that it avoids in the part that it left out.
-        """
+    ) -> Weights:
+        """Train one network without its part of the data; returns its best parameters."""
         seed = self.seed * FOLDS + fold
         net = self._build(seed=seed)
         largest = float(self.home.powers.max())
         width = self._window(encoder.cells)
         windows = Windows(data, encoder, width, largest, fold, np.random.default_rng(seed))
         set_bias(net, windows.on_share)
-        batch = self.batch if encoder.cells.size <= LARGE_CELL else -(-self.batch // 4)
-        schedule = Schedule(self.steps, batch, self.rate, seed)
-        weights = train(net, windows, schedule, advance)
-        best = self._build(weights)
-        return weights, np.array([windows.gain(best, std) for std in noise_levels(largest)])
-
-
-def noise_levels(largest: float) -> FloatArray:
-    """Return the standard deviations of noise [W] at which the threshold is chosen.
-
-    Units: `largest` [W].
-    """
-    high = max(MOST_NOISE * largest, 2 * LEAST_NOISE_W)
-    scales = np.geomspace(LEAST_NOISE_W, high, JUDGED_LEVELS - 1)
-    return np.append(0.0, math.sqrt(2) * scales)
-
-
-def choose_thresholds(gains: FloatArray) -> FloatArray:
-    """Return the probability above which an appliance is predicted to be on at each noise level."""
-    if np.isnan(gains).any():
-        return np.full(gains.shape[1], 0.5)
-    gain = np.minimum.accumulate(gains.mean(axis=0))
-    thresholds: FloatArray = CAUTIOUS - (CAUTIOUS - USUAL) * np.clip(gain / CLEAR, 0.0, 1.0)
-    return thresholds
+        settings = self.settings
+        if encoder.cells.size > LARGE_CELL:
+            settings = replace(settings, batch=-(-settings.batch // 4))
+        return train(net, windows, settings, seed, advance)
 
 
 @dataclass(frozen=True)
@@ -394,40 +288,17 @@ class Windows:
     def draw(self, count: int) -> Example:
         """Draw a batch of training windows."""
         centres = np.array([self._centre() for _ in range(count)])
-        return self._cut(centres, self.rng, self._draw_noise, exchange=True)
-
-    def _draw_noise(self, rng: np.random.Generator) -> tuple[Noise, Sampler]:
-        """Noise of random size and distribution, as a window of the training has it."""
-        return Noise.draw(self.largest, rng)
+        return self._cut(centres, self.rng, exchange=True)
 
     def held_out(self, count: int) -> Iterator[Example]:
-        """Fixed windows of the part that is left out, with fixed noise; none without a part."""
-        return self._left_out_windows(count, self._draw_noise)
-
-    def _left_out_windows(self, count: int, noise: NoiseSource) -> Iterator[Example]:
-        """Windows that are spread evenly over the part that is left out."""
+        """Fixed windows, spread evenly over the part that is left out; none without a part."""
         if self.rows.size == self.data.readings.size:
             return
         span = self.left_out.stop - self.left_out.start
         centres = self.left_out.start + (np.arange(count) + 0.5) / count * span
         rng = np.random.default_rng(0)
         for part in np.array_split(centres.astype(np.int64), -(-count // 16)):
-            yield self._cut(part, rng, noise, exchange=False)
-
-    def gain(self, net: nn.ModuleDict, std: float) -> float:
-        """Return the share of the errors of a guess without data that a network avoids.
-
-        Units: `std` [W].
-        """
-        most = JUDGED_WINDOWS if self.encoder.cells.size <= LARGE_CELL else JUDGED_WINDOWS // 4
-        count = max(1, min(most, (self.left_out.stop - self.left_out.start) // self.width))
-        errors, guessed = 0.0, np.zeros((2, self.on_share.size))
-        for example in self._left_out_windows(count, lambda _rng: Noise.laplace(std)):
-            wrong, on, off = count_errors(net, example)
-            errors += wrong
-            guessed += (on, off)
-        fewest = float(guessed.min(axis=0).sum())
-        return 1 - errors / fewest if fewest else float("nan")
+            yield self._cut(part, rng, exchange=False)
 
     def _centre(self) -> int:
         """Position in the middle of a new window; three of ten are near the start of a run."""
@@ -437,9 +308,7 @@ class Windows:
             return min(max(near, int(self.run_first[begin])), int(self.run_last[begin]))
         return int(self.rng.choice(self.rows))
 
-    def _cut(
-        self, centres: IntArray, rng: np.random.Generator, noise: NoiseSource, *, exchange: bool
-    ) -> Example:
+    def _cut(self, centres: IntArray, rng: np.random.Generator, *, exchange: bool) -> Example:
         """Windows around the given positions, which end at the ends of contiguous runs."""
         import torch
 
@@ -454,7 +323,7 @@ class Windows:
             self._exchange(rows, y, on)
         known = []
         for row in y:
-            size, sample = noise(rng)
+            size, sample = Noise.draw(self.largest, rng)
             known.append(size)
             row += sample(rng, row.size)
         cells = self.encoder.cells

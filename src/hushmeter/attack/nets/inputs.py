@@ -67,11 +67,6 @@ class Noise:
         return cls(mechanism.std, mechanism.quantile(0.5) / mechanism.std - LAPLACE_SHAPE)
 
     @classmethod
-    def laplace(cls, std: float) -> tuple[Noise, Sampler]:
-        """Laplace noise of a given standard deviation [W], with the function that samples it."""
-        return cls(std), lambda rng, size: std * sample_laplace(rng, size)
-
-    @classmethod
     def draw(cls, largest: float, rng: np.random.Generator) -> tuple[Noise, Sampler]:
         """Draw the noise of a training window, with the function that samples it.
 

@@ -6,7 +6,7 @@ PyTorch is optional (the extra named deep), so this module imports it inside fun
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from hushmeter.attack.base import NoiseDistribution, ProbabilisticAttacker, check_mechanism
+from hushmeter.attack.base import (
+    AttackerSettings,
+    NoiseDistribution,
+    ProbabilisticAttacker,
+    check_mechanism,
+    read_settings,
+)
 from hushmeter.attack.nets.inputs import Cells, Encoder, Inputs, Noise
 from hushmeter.checks import BoolArray, FloatArray, IntArray, positive, whole
 from hushmeter.errors import InputError, MissingExtraError
@@ -27,13 +33,49 @@ if TYPE_CHECKING:
     from torch import nn
 
 
+@dataclass(frozen=True)
+class NetSettings(AttackerSettings):
+    """How the networks of an attacker are made and trained.
+
+    Attributes
+    ----------
+    channels : int
+        Width of the network, a multiple of 4.
+    nets : int
+        Number of networks whose probabilities are averaged.
+    steps, batch : int
+        Largest number of training steps, and windows per step.
+    window : int or None
+        Cells per window; None for the length that the attacker chooses.
+    rate : float
+        Largest step size of AdamW.
+    """
+
+    channels: int = 32
+    nets: int = 3
+    steps: int = 480
+    batch: int = 16
+    window: int | None = None
+    rate: float = 4e-3
+
+    def __post_init__(self) -> None:
+        for name in ("channels", "nets", "steps", "batch"):
+            whole(name, getattr(self, name))
+        if self.channels % 4:
+            raise InputError(f"channels must be a multiple of 4, got {self.channels}.")
+        if self.window is not None:
+            whole("window", self.window)
+        positive("rate", self.rate)
+
+
 class NetworkAttacker(ProbabilisticAttacker):
     """An attacker whose probabilities are the mean of several networks.
 
-    A subclass has the same constructor parameters with its own defaults, and implements `_build`.
+    A subclass has its own usual settings and implements `_build`.
     """
 
     uses_noise: ClassVar[bool] = True
+    usual: ClassVar[NetSettings] = NetSettings()
 
     weights_: tuple[Weights, ...]
 
@@ -41,26 +83,16 @@ class NetworkAttacker(ProbabilisticAttacker):
         self,
         home: Home,
         *,
-        mechanism: NoiseDistribution | None,
-        channels: int,
-        nets: int,
-        steps: int,
-        batch: int,
-        window: int | None,
-        rate: float,
-        seed: int,
-        progress: bool,
+        mechanism: NoiseDistribution | None = None,
+        settings: NetSettings | Mapping[str, Any] | None = None,
+        seed: int = 0,
+        progress: bool = False,
     ) -> None:
         super().__init__(home)
         if find_spec("torch") is None:
             raise MissingExtraError(f"the {self.name} attacker", "deep")
         self.mechanism = check_mechanism(mechanism)
-        self.channels, self.nets = whole("channels", channels), whole("nets", nets)
-        if self.channels % 4:
-            raise InputError(f"channels must be a multiple of 4, got {channels}.")
-        self.steps, self.batch = whole("steps", steps), whole("batch", batch)
-        self.window = None if window is None else whole("window", window)
-        self.rate = positive("rate", rate)
+        self.settings = read_settings(self.usual, settings)
         self.seed, self.progress = whole("seed", seed, least=0), bool(progress)
 
     def _build(self, weights: Weights | None = None, seed: int = 0) -> nn.ModuleDict:
@@ -269,33 +301,27 @@ class ExampleSource(Protocol):
         """Fixed windows that are never drawn, to decide when to stop; there may be none."""
 
 
-@dataclass(frozen=True)
-class Schedule:
-    """Largest number of steps, windows per step, largest step size, and seed of a training."""
-
-    steps: int
-    batch: int
-    rate: float
-    seed: int
-
-
 def train(
-    net: nn.ModuleDict, windows: ExampleSource, schedule: Schedule, advance: Callable[[int], None]
+    net: nn.ModuleDict,
+    windows: ExampleSource,
+    settings: NetSettings,
+    seed: int,
+    advance: Callable[[int], None],
 ) -> Weights:
     """Train a network and return its parameters where the part that was left out fits best."""
     import torch
 
-    steps = schedule.steps
-    optimiser = torch.optim.AdamW(net.parameters(), lr=schedule.rate, weight_decay=0.01)
+    steps = settings.steps
+    optimiser = torch.optim.AdamW(net.parameters(), lr=settings.rate, weight_decay=0.01)
     # The schedule of the step size needs at least two steps.
-    rates = torch.optim.lr_scheduler.OneCycleLR(optimiser, schedule.rate, max(steps, 2))
+    rates = torch.optim.lr_scheduler.OneCycleLR(optimiser, settings.rate, max(steps, 2))
     held_out = list(windows.held_out(HELD_OUT))
     best, found, waited = math.inf, weights_of(net), 0
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(schedule.seed)
+        torch.manual_seed(seed)
         for step in range(1, steps + 1):
             optimiser.zero_grad()
-            error = loss(net, windows.draw(schedule.batch), drop=DROP)
+            error = loss(net, windows.draw(settings.batch), drop=DROP)
             torch.autograd.backward(error)
             torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
             optimiser.step()
@@ -327,18 +353,6 @@ def loss(net: nn.ModuleDict, example: Example, drop: float = 0.0) -> torch.Tenso
     both = 2 * (chance * truth).sum(dim=(0, 1)) + 1
     dice = 1 - both / (chance.sum(dim=(0, 1)) + truth.sum(dim=(0, 1)) + 1)
     return entropy.sum() / valid.sum() + DICE * dice.mean()
-
-
-def count_errors(net: nn.ModuleDict, example: Example) -> tuple[float, FloatArray, FloatArray]:
-    """Count wrong states at threshold ½, and true on-states and off-states per appliance."""
-    import torch
-
-    with torch.no_grad():
-        answer = forward(net, example.inputs) > 0
-    valid = example.valid.expand_as(example.states)
-    wrong = float(((answer != (example.states > 0)) * valid).sum())
-    on, off = ((truth * valid).sum(dim=(0, 1)) for truth in (example.states, 1 - example.states))
-    return wrong, on.double().numpy(), off.double().numpy()
 
 
 @contextmanager

@@ -129,7 +129,7 @@ def contenders(home: Home, *, small_net: bool = False) -> tuple[Contender, ...]:
     them if the home has the loads that their constants describe.
     """
     size = SMALL_NET if small_net else FULL_NET
-    nets = tuple(Contender(f"RNN {k}", "rnn", {**size, "seed": k}) for k in RNN_SEEDS)
+    nets = tuple(Contender(f"RNN {k}", "rnn", {"settings": size, "seed": k}) for k in RNN_SEEDS)
     return (
         Contender("Sparse-HMM", "sparse-hmm"),
         Contender("ALIP", "alip"),
