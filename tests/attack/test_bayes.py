@@ -272,7 +272,6 @@ def test_saved_and_read_again(evening, tmp_path):
         {"initial_": (np.ones(1),)},
         {"means_": "text"},
         {"pairs_": np.array([[0, 1]])},
-        {"threshold_": 0.7},
         {"pairs_": np.array([[0, 99]]), "pair_transitions_": (np.ones((4, 4)) / 4,)},
     ],
 )
@@ -428,6 +427,6 @@ def test_a_model_of_few_states_is_judged_on_more_readings(monkeypatch):
     train = Trace(2000.0 * on[:, 0] + unmetered, 60.0, states=on)
     attacker = Bayes(home, most_levels=1, most_unmetered=3).fit(train)
     monkeypatch.setattr(bayes, "HELD_WORK", 1)
-    assert Bayes(home, most_levels=1, most_unmetered=3).fit(train).threshold_ <= 0.5
+    Bayes(home, most_levels=1, most_unmetered=3).fit(train)
     assert sizes == [24_000, 6000]
     assert score(attacker.predict(train[:5000]), train[:5000]).f1 > 0.99

@@ -224,8 +224,11 @@ def test_a_household_day_is_a_change_of_a_table(watts, cap_kwh, hourly_w, daily_
     for every, wanted in (("hour", replaced * hourly_w), ("day", 1000 * daily_kwh)):
         terms = SumTerms("1", (0.0, watts), ("group",), every=every, cap_kwh=cap_kwh)
         # The sum of quarter hours is four times that of hours.
-        length = float(size_of(terms, "sums", protected_change(terms)).l2) / 4
-        assert length == pytest.approx(wanted, rel=1e-3)
+        size = size_of(terms, "sums", protected_change(terms))
+        assert float(size.l2) / 4 == pytest.approx(wanted, rel=1e-3)
+        if every == "day" and cap_kwh is not None:
+            # A change within one UTC day moves the sum of this day and no other.
+            assert size.l1 == size.l2
 
 
 def test_days_above_the_cap_are_scaled_down_in_the_bytes(tmp_path, ledger):

@@ -553,3 +553,15 @@ def test_a_larger_power_has_a_larger_epsilon():
     twice = promise.unit.for_appliance(replace(KETTLE.appliances[0], power=4200.0))
     assert promise.epsilon_for(promise.unit) == pytest.approx(promise.epsilon)
     assert promise.epsilon_for(twice) > 1.9 * promise.epsilon
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/London", "Australia/Adelaide"])
+def test_a_promise_without_times_holds_in_later_years(zone):
+    """A stream is planned before its times are known, and must not end in another year."""
+    request = hm.Request(hide="kettle", odds=60, tables=(*VIEWS, "typical-week"))
+    promise = request.resolve(hm.Metered(900.0, zone=zone))
+    for year in range(2025, 2037):
+        for month in ("01", "03", "10", "11"):
+            trace = hm.Trace(np.zeros(33 * 96), 900.0, f"{year}-{month}-01T00:00Z")
+            cells = cells_of(hm.metered(trace, zone), promise.cells.interval_s)
+            assert (promise.on(cells).lengths <= promise.lengths).all()

@@ -115,8 +115,6 @@ class Bayes(ProbabilisticAttacker):
         Mean of the unmetered load. [W]
     slack_ : float
         Additional standard deviation of every state: see `learn_slack`. [W]
-    threshold_ : float
-        Probability above which an appliance is reported as on.
     pairs_ : array of int, shape (pairs, 2)
         Appliances that often run together and form one chain.
     pair_transitions_, pair_initial_ : tuples of arrays
@@ -139,18 +137,11 @@ class Bayes(ProbabilisticAttacker):
     slacks and numbers of states are then compared on the last fifth of the training data, without
     noise and with noise of a tenth of the power of the largest appliance. Those with the highest F1
     whose accuracy is not below that of "always off" are used. In all but the first of these models,
-    two appliances whose states have a correlation of more than ½ form one chain. The threshold of
-    the probability is then half of the F1 on this fifth, which is the threshold with the highest
-    F1 [1]_, unless this brings the accuracy below that of "always off".
+    two appliances whose states have a correlation of more than ½ form one chain.
 
     Fit the attacker on readings without noise. An appliance that never runs in the training data
     keeps the home's power and has a very small probability of on; one that never stops has a very
     small probability of off. After a gap all chains start again from their long-run distribution.
-
-    References
-    ----------
-    .. [1] Z. C. Lipton, C. Elkan, B. Naryanaswamy, "Optimal thresholding of classifiers to
-       maximize F1 measure", ECML PKDD, 2014.
     """
 
     name: ClassVar[str] = "bayes"
@@ -183,11 +174,9 @@ class Bayes(ProbabilisticAttacker):
         """Learn states, chains and the unmetered load from readings with true states."""
         super().fit(trace)
         self._learn(trace, self._first_fineness())
-        self.threshold_ = 0.5
         # One level is a base load: the appliances explain the readings.
         if self.means_[-1].size > 1 and len(trace) >= LEAST_TRAINING:
-            best, self.threshold_ = self._choose_fineness(trace)
-            self._learn(trace, best)
+            self._learn(trace, self._choose_fineness(trace))
         return self
 
     def _first_fineness(self) -> Fineness:
@@ -239,8 +228,8 @@ class Bayes(ProbabilisticAttacker):
         self.pair_transitions_ = tuple(matrix for matrix, _ in chains)
         self.pair_initial_ = tuple(initial for _, initial in chains)
 
-    def _choose_fineness(self, trace: Trace) -> tuple[Fineness, float]:
-        """The numbers of states, the slack and the threshold that are best on a held-back part.
+    def _choose_fineness(self, trace: Trace) -> Fineness:
+        """The numbers of states and the slack that are best on a held-back part.
 
         Those with the highest F1 are chosen among those whose accuracy is not below that of "always
         off": first the slack of two on-states, then the number of on-states with this slack. The
@@ -261,30 +250,20 @@ class Bayes(ProbabilisticAttacker):
             for levels in sorted({self.most_levels, 1} - {middle.levels}):
                 other = replace(slack, levels=levels)
                 rated[other] = rate(other)
-        best = max(rated, key=lambda one: rated[one])
-        return best, rated[best][2]
+        return max(rated, key=lambda one: rated[one])
 
-    def _rate(self, train: Trace, held: Trace, fineness: Fineness) -> tuple[bool, float, float]:
-        """Whether the accuracy is that of "always off" or more, F1 or else the accuracy, threshold.
-
-        The threshold with the highest F1 is half of this F1; it is used if it keeps the accuracy.
-        """
+    def _rate(self, train: Trace, held: Trace, fineness: Fineness) -> tuple[bool, float]:
+        """Whether the accuracy is that of "always off" or more; F1 if so, or else the accuracy."""
         noise = Laplace(1.0, JUDGED_NOISE * float(self.home.powers.max()), grid=1.0)
         noisy = held.replace_readings(held.readings + noise.sample(len(held), rng=0))
         attempt, truth = copy.copy(self), held.truth()
         attempt._learn(train, fineness)
         attempts = (attempt.knows(None), held), (attempt.knows(noise), noisy)
-        chances = [informed.predict_proba(readings) for informed, readings in attempts]
-
-        def rate(threshold: float) -> tuple[bool, float, float]:
-            answers = [chance > threshold for chance in chances]
-            alpha = min(float((answer == truth).mean()) for answer in answers)
-            if alpha < 1 - float(truth.mean()):
-                return False, alpha, threshold
-            return True, float(np.mean([_macro_f1(one, truth) for one in answers])), threshold
-
-        even = rate(0.5)
-        return max(even, rate(even[1] / 2)) if even[0] else even
+        answers = [informed.predict(readings) for informed, readings in attempts]
+        alpha = min(float((answer == truth).mean()) for answer in answers)
+        if alpha < 1 - float(truth.mean()):
+            return False, alpha
+        return True, float(np.mean([_macro_f1(answer, truth) for answer in answers]))
 
     def _predict_proba(self, seen: Observation) -> FloatArray:
         """P(on | all readings) of every appliance, shape (T, N)."""
@@ -296,14 +275,14 @@ class Bayes(ProbabilisticAttacker):
         if self.decoder == "viterbi":
             on: BoolArray = self._path(seen) >= self.idle_[:-1]
             return on
-        found: BoolArray = self._marginals(seen)[0] > self.threshold_
+        found: BoolArray = self._marginals(seen)[0] > 0.5
         return found
 
     def _predict_power(self, seen: Observation) -> FloatArray:
         """Power [W] of the states on the path, or of the most probable level on or off."""
         if self.decoder == "marginal":
             found = self._marginals(seen)
-            power: FloatArray = np.where(found[0] > self.threshold_, found[2], found[1])
+            power: FloatArray = np.where(found[0] > 0.5, found[2], found[1])
             return power
         path = self._path(seen)
         columns = [np.maximum(self.means_[i], 0.0)[path[:, i]] for i in range(len(self.home))]
@@ -344,8 +323,6 @@ class Bayes(ProbabilisticAttacker):
                 raise DataError("variances must not be negative.")
             self._check_pairs()
             non_negative("slack", self.slack_)
-            if not 0 <= self.threshold_ <= 0.5:
-                raise DataError("the threshold must be a probability up to one half.")
             self.approximation_ = self._approximation()
 
     def _check_pairs(self) -> None:

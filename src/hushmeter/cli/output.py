@@ -55,10 +55,10 @@ def print_list(title: str, sentences: Iterable[str]) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print one JSON document; NaN becomes null."""
+    """Print one JSON document; NaN becomes null, and sentences name flags as elsewhere."""
     from hushmeter.files import json_text
 
-    typer.echo(json_text(value), nl=False)
+    typer.echo(with_flags(json_text(value)), nl=False)
 
 
 def print_table(

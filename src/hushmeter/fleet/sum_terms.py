@@ -21,12 +21,13 @@ readings of its UTC day, and of no others, so the unit is everything that a hous
 *UTC* day. Let x and y be the readings of that day in two neighbouring fleets, after clamp and
 scaling: 0 ≤ x_i, y_i ≤ C, and both have at most the energy E. The positive and the negative part of
 x − y are at most x and at most y, so each of them is a change of at most C watts, E watt-seconds
-and 24 hours. This is the change of a use that is moved from one place to another: Δ1 = 2E/I, and
-Δ2 is √2 times that of a use that is present or absent. The sum of a whole UTC day is Σx_i or Σy_i,
-both between 0 and E/I, so it moves by at most E/I. Without looking at the energy, all of this is at
-most what C watts in all readings of the day give. With a cap a household of D days has D such
-changes: disjoint bins of time give √D·Δ2, and hours of the day, in which the changes of all days
-meet, at most D·Δ2. A civil day overlaps two UTC days and costs at most the ε of both.
+and 24 hours. This is the change of a use that is moved from one place to another: Δ1 = 2E/I, and Δ2
+is √2 times that of a use that is present or absent. The sum of a whole UTC day is Σx_i or Σy_i,
+both between 0 and E/I, so it moves by at most E/I, and no other sum of a day moves. Without looking
+at the energy, all of this is at most what C watts in all readings of the day give. With a cap a
+household of D days has D such changes: disjoint bins of time give √D·Δ2, and hours of the day, in
+which the changes of all days meet, at most D·Δ2. A civil day overlaps two UTC days and costs at
+most the ε of both.
 
 *Counts.* A meter counts once in every hour of the clock, in the class of its mean. A change that
 touches n_h hours of the clock that show hour h of the day moves each of them from one class to
@@ -454,7 +455,9 @@ def _moved_steps(terms: SumTerms, table: str, change: Change) -> tuple[int, int,
         total = min(total, steps_apart(change.places * energy, step, readings))
         length = min(length, _cell_length(terms, labels, per_cell, change))
         if change.moved and table == "sums" and terms.every == "day":
-            length = min(length, steps_apart(energy, step, readings))
+            # All of it lies in the one sum of its UTC day.
+            whole_day = steps_apart(energy, step, readings)
+            total, length = min(total, whole_day), min(length, whole_day)
     return total, length**2, count
 
 
