@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -177,8 +178,8 @@ def test_mains_alone_have_no_circuits():
 
 
 def test_a_part_of_another_circuit_is_not_added():
-    circuits = [channel("a", [0, 6], [1, 2]), channel("b", [0, 6], [10, 20])]
-    trace, _, _ = put([], circuits, inner=[0])
+    part = replace(channel("a", [0, 6], [1, 2]), inner=True)
+    trace, _, _ = put([], [part, channel("b", [0, 6], [10, 20])])
     assert trace.readings.tolist() == [10.0, 20.0]
     assert trace.names == ("a", "b")
 

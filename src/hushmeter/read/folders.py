@@ -199,6 +199,8 @@ class Channel:
     seconds: FloatArray
     watts: FloatArray
     dropped: int = 0
+    # Measured again by another circuit, so that a sum of the circuits must leave it out
+    inner: bool = False
 
 
 def align(
@@ -210,7 +212,6 @@ def align(
     format_name: str,
     notes: list[str],
     hold_s: float = HOLD_S,
-    inner: Sequence[int] = (),
     step_w: float = 0.0,
 ) -> Recording:
     """Mains (added up) and circuits on one grid of `interval_s` seconds."""
@@ -230,7 +231,7 @@ def align(
         raise DataError(_never_together(everything, path))
     notes.extend(_drops(everything))
     notes.extend(_losses(everything, columns, keep.size))
-    outer = range(len(mains)) if mains else [i for i in range(len(circuits)) if i not in inner]
+    outer = range(len(mains)) if mains else [i for i, one in enumerate(circuits) if not one.inner]
     readings = sum((columns[i][keep] for i in outer), np.zeros(keep.size))
     power = np.column_stack([c[keep] for c in columns[len(mains) :]]) if circuits else None
     copies = max(_copies(everything[i], start, cells, interval_s, holds[i]) for i in outer)

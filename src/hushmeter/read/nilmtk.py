@@ -21,6 +21,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -160,8 +161,7 @@ def _read_building(file: Any, path: Path, options: ReadOptions, *, circuits: Cir
     inner = _inner(others, described, notes)
     return _align(
         [channels[number] for number in sites],
-        [channels[number] for number in others],
-        [others.index(number) for number in inner],
+        [replace(channels[number], inner=number in inner) for number in others],
         path,
         notes,
         options.step_size or 0.0,
@@ -171,7 +171,6 @@ def _read_building(file: Any, path: Path, options: ReadOptions, *, circuits: Cir
 def _align(
     mains: list[Channel],
     circuits: list[Channel],
-    inner: list[int],
     path: Path,
     notes: list[str],
     step_w: float,
@@ -192,7 +191,6 @@ def _align(
         format_name=FORMAT,
         notes=notes,
         hold_s=0.0 if together else HOLD_S,
-        inner=inner,
         step_w=step_w,
     )
 
