@@ -252,7 +252,7 @@ def operate_noise(
     upkeep_w: float = 0.0,
     grid: float = 1.0,
 ) -> Operation:
-    """Operate a battery that puts given noise on the meter (`noise`, `grid` [W])."""
+    """Operate a battery that puts given noise [W] on a meter whose readings have a grid [W]."""
     from hushmeter.battery import controllers as kernels
 
     _same_interval(trace, battery)

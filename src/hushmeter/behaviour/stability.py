@@ -91,7 +91,7 @@ def noise_levels(
     sensitivity: float = 1.0,
     hours: int = 24,
 ) -> tuple[NoiseLevel, ...]:
-    """Return noise levels, from the least noise to the most (`scales`, `sensitivity` [kWh])."""
+    """Return the noise levels of the given λ [kWh] or ε, from the least noise to the most."""
     if scales is not None and epsilons is not None:
         raise InputError("give either scales (λ) or epsilons (ε), not both.")
     change, grid = exact("sensitivity", sensitivity), exact("grid", GRID)
@@ -124,10 +124,7 @@ class Reclustering:
 
 
 def recluster(model: KMedians, noisy: FloatArray, tariff: FloatArray | None) -> Reclustering:
-    """Cluster noisy profiles again, starting at the centres of `model`, and compare.
-
-    Units: `noisy` [kWh].
-    """
+    """Cluster noisy profiles [kWh] again, starting at the centres of `model`, and compare."""
     from scipy.stats import kendalltau
 
     centres = model.cluster_centers_
@@ -548,7 +545,7 @@ def compare_releases(
 ) -> tuple[ReleaseComparison, ...]:
     """Measure what four kinds of releases with the same promise do to the clusters of days.
 
-    Units: `profiles` [kWh]; `watts` [W].
+    All of them hide an appliance of `watts` [W] that runs for up to `run_s` [s].
     """
     hidden = Appliance("appliance", watts, run_s=run_s)
     wish = Request(hide=hidden, odds=odds, every=SECONDS_PER_HOUR, mechanism="gaussian")

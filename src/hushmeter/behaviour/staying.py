@@ -387,12 +387,10 @@ def stay_bounds(
 
 
 def grid_slack(hours: int, grid: float) -> float:
-    """Return 3·d·g, the most that noise on a grid of step g can change D. [kWh]
+    """Return 3·d·g [kWh], the most that noise on a grid of step g [kWh] can change D.
 
     Discrete Laplace noise is g(⌊E₁⌋ − ⌊E₂⌋) with exponential E₁ and E₂, and g(E₁ − E₂) is Laplace
     noise of the same scale; they differ by less than one step. Rounding the profile adds half a
     step, and D changes by at most 2 for each kWh in each of the d hours.
-
-    Units: `grid` [kWh].
     """
     return 3 * hours * grid

@@ -496,15 +496,13 @@ class Levels:
 
 
 def find_levels(power: FloatArray, *, least_step: float = LEAST_STEP_W) -> Levels:
-    """Find the idle level and the on-levels of a circuit.
+    """Find the idle level and the on-levels [W] of a circuit from its power [W].
 
     The scale of the histogram is linear below 40 W and logarithmic above, because the readings of
     a level of 2 kW vary more than those of a level of 50 W. A level is a peak of the histogram that
     has at least 3 % of the readings above idle and is clearly higher than its surroundings. It must
-    be at least `least_step` above idle, at least twice the idle level, and at least 2 % of the
+    be at least `least_step` [W] above idle, at least twice the idle level, and at least 2 % of the
     highest level.
-
-    Units: `power`, `least_step` [W].
     """
     scaled = np.arcsinh(power / KNEE_W)
     low = float(scaled.min())
@@ -530,10 +528,7 @@ def on_states(
     min_on: int = 0,
     min_off: int = 0,
 ) -> BoolArray:
-    """Return the states of a circuit: on above the threshold, without short pauses and runs.
-
-    Units: `power`, `threshold` [W].
-    """
+    """Return the states of a circuit: on above the threshold [W], without short pauses and runs."""
     states: BoolArray = power > threshold
     for value, least in ((False, min_off), (True, min_on)):
         if least > 1:

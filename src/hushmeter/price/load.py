@@ -127,7 +127,8 @@ class DayClusters:
 def cluster_days(trace: Trace, profiles: ArrayLike | None = None) -> DayClusters | None:
     """Return the household's complete days and the clusters to which a buyer assigns them.
 
-    Units: `profiles` [kWh].
+    `profiles` are days that the buyer knows already [kWh]; without them, the clusters are those of
+    the household's own days.
     """
     days = whole_days(trace)
     if not len(days) or (profiles is None and len(days) < FEWEST_DAYS):
@@ -143,7 +144,7 @@ def cluster_days(trace: Trace, profiles: ArrayLike | None = None) -> DayClusters
 
 
 def whole_days(trace: Trace) -> FloatArray:
-    """Return the hourly energies of every day without a gap, counted from the first hour. [kWh]"""
+    """Return the hourly energies of every day without a gap, counted from the first hour [kWh]."""
     hourly = trace.hourly()
     steps = np.arange(len(hourly)) if hourly.steps is None else np.asarray(hourly.steps)
     energies = np.full(int(steps[-1]) + 1, np.nan)

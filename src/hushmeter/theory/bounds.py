@@ -349,7 +349,7 @@ def switch_limit(optimum: ArrayLike, share: float) -> FloatArray:
 def observed_limit(home: Home, trace: Trace, scale: ArrayLike) -> FloatArray:
     """Accuracy that no attacker of one jump exceeds, for the switches of a trace.
 
-    Units: `scale` [W].
+    `scale` is the scale of Laplace noise [W], or an array of them.
 
     Notes
     -----

@@ -195,7 +195,7 @@ class Encoder:
         self.cells, self.centre, self.spread = cells, centre, spread
 
     def encode(self, y: FloatArray, valid: BoolArray, noise: Sequence[Noise]) -> Inputs:
-        """Inputs of rows of readings [W] (`y` [W])."""
+        """Inputs of the network for rows of readings [W]; `valid` is False where there is none."""
         import torch
 
         size = self.cells.size
