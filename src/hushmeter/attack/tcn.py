@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 WINDOW_S = 512 * 60.0
-"""Length of a training window. [s]"""
+"""Length of a training window [s]."""
 
 LEAST_WINDOW = 96
 """Smallest number of cells of a training window: a day of quarter hours."""

@@ -31,7 +31,7 @@ Run = tuple[FloatArray, FloatArray, BoolArray]
 
 @numba.njit(cache=True, inline="always")
 def stored_power(b: float, limits: FloatArray) -> float:
-    """Return s(b), the power that reaches or leaves the store. [W]"""
+    """Return s(b) [W], the power that reaches or leaves the store."""
     inside: float = b * limits[4] if b >= 0 else b / limits[5]
     return inside
 

@@ -26,7 +26,7 @@ HOURS = 24
 class Days:
     """Complete days of one table."""
 
-    values: FloatArray  # Hourly energies. [kWh]
+    values: FloatArray  # Hourly energies [kWh]
     # The home and the date of each day
     ids: NDArray[np.str_]
     labels: NDArray[np.str_]
@@ -161,7 +161,7 @@ MISSING = ("refuse", "drop")
 class Profiles:
     """Daily load profiles."""
 
-    values: FloatArray  # Hourly energies. [kWh]
+    values: FloatArray  # Hourly energies [kWh]
     # The home and the day of each profile
     ids: NDArray[np.str_]
     days: NDArray[np.str_]

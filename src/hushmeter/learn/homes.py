@@ -26,7 +26,7 @@ ALWAYS_ON = 0.99
 """A circuit that is on in at least this share of the readings is always on, not an appliance."""
 
 FLAT_W = 10.0
-"""Threshold of the flat rule for all circuits. [W]"""
+"""Threshold of the flat rule for all circuits [W]."""
 
 BASE_QUANTILE = 0.05
 """The base load of real mains is this quantile of the power that no running appliance explains."""
@@ -38,10 +38,10 @@ FEWEST_READINGS, COARSE_S = 3, 300.0
 """A usual run of fewer readings, of this length [s] or more, has a power that is too low."""
 
 LEAST_TOLERANCE_W = 1.0
-"""Tolerance of data without any fluctuation. [W]"""
+"""Tolerance of data without any fluctuation [W]."""
 
 LEAST_STEP_W = 10.0
-"""Smallest difference between the idle level and an on-level. [W]"""
+"""Smallest difference between the idle level and an on-level [W]."""
 
 LEAST_SHARE = 0.03
 """Smallest share of the readings above idle that makes a level."""
@@ -53,7 +53,7 @@ BIN = 0.04
 """Width of a histogram bin, on the scale of arcsinh(power/`KNEE_W`)."""
 
 KNEE_W = 40.0
-"""Power at which the scale changes from linear to logarithmic. [W]"""
+"""Power at which the scale changes from linear to logarithmic [W]."""
 
 
 @dataclass(frozen=True)
@@ -105,21 +105,21 @@ class Circuit:
     # infinite and its mean power NaN. [W].
     idle: float
     threshold: float
-    levels: tuple[float, ...]  # On-levels in ascending order. [W]
+    levels: tuple[float, ...]  # On-levels in ascending order [W]
     mean_on: float
     on_share: float  # Share of the readings at which the circuit is on
     runs: int  # Number of runs
-    # Mean and largest length of a run. [s]
+    # Mean and largest length of a run [s]
     mean_run_s: float
     longest_run_s: float
-    # The 99.9 % quantile and the largest of the readings while on; NaN if it is never on. [W]
+    # The 99.9 % quantile and the largest of the readings while on [W]; NaN if it is never on
     high: float
     max_power: float
-    # `high` rounded up to a public step: what a release protects by default. [W]
+    # `high` rounded up to a public step [W]: what a release protects by default
     protected_power: float
     above_protected: float  # Share of the readings while on that exceed `protected_power`
-    high_run_s: float  # The 99.9 % quantile of the lengths of the runs. [s]
-    high_energy_wh: float  # The 99.9 % quantile of the energies of the runs. [Wh]
+    high_run_s: float  # The 99.9 % quantile of the lengths of the runs [s]
+    high_energy_wh: float  # The 99.9 % quantile of the energies of the runs [Wh]
 
 
 @dataclass(frozen=True)
@@ -485,13 +485,13 @@ def _moment(text: str) -> np.datetime64:
 class Levels:
     """The levels of a circuit."""
 
-    idle: float  # Idle level. [W]
-    # On-levels in ascending order; empty for a circuit with a single level. [W]
+    idle: float  # Idle level [W]
+    # On-levels in ascending order [W]; empty for a circuit with a single level
     on: tuple[float, ...]
 
     @property
     def threshold(self) -> float:
-        """Midpoint of the idle level and the lowest on-level; infinite without on-level. [W]"""
+        """Midpoint of the idle level and the lowest on-level [W]; infinite without on-level."""
         return (self.idle + self.on[0]) / 2 if self.on else float("inf")
 
 

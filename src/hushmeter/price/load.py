@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 class Load:
     """Statistics of the true load, to which the buyer's errors are compared."""
 
-    hourly_sd_w: float  # Standard deviation of the true hourly means. [W]
-    forecast_w: float  # Root mean square error e₀ of the forecast on true data. [W]
-    lag_h: int  # The forecast repeats the value of this many hours before. [h]
+    hourly_sd_w: float  # Standard deviation of the true hourly means [W]
+    forecast_w: float  # Root mean square error e₀ of the forecast on true data [W]
+    lag_h: int  # The forecast repeats the value of `lag_h` hours before
     # Standard errors of the first two, if they were computed from released hours; 0 for true
     # readings. [W].
     hourly_sd_se_w: float = 0.0
@@ -120,8 +120,8 @@ SEED = 0
 class DayClusters:
     """Days of the household and the centres of the buyer's clusters."""
 
-    days: FloatArray  # Hourly energies of the household. [kWh]
-    centres: FloatArray  # Centres of the clusters. [kWh]
+    days: FloatArray  # Hourly energies of the household [kWh]
+    centres: FloatArray  # Centres of the clusters [kWh]
 
 
 def cluster_days(trace: Trace, profiles: ArrayLike | None = None) -> DayClusters | None:

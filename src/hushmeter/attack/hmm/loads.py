@@ -200,7 +200,7 @@ class LoadModel:
     # Chain of each load, as in `ChainSet`
     transitions: tuple[FloatArray, ...]
     initial: tuple[FloatArray, ...]
-    variance: float  # Variance of the sum that belongs to no load. [W²]
+    variance: float  # Variance of the sum that belongs to no load [W²]
     noise: NoiseDistribution | None  # Known noise of the readings
     outlier: float  # Share of readings that no state explains
 
