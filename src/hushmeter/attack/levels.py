@@ -47,8 +47,8 @@ TAIL = 0.005
 class LevelTable:
     """State powers of every appliance."""
 
-    # One ascending array per appliance: the power while off (zero or its idle power), then the on-
-    # levels. [W].
+    # One ascending array [W] for each appliance: the power while off (zero or its idle power), then
+    # the on-levels
     powers: tuple[FloatArray, ...]
 
     def __post_init__(self) -> None:

@@ -60,11 +60,11 @@ KNEE_W = 40.0
 class Rule:
     """The rule that decides when a circuit is on."""
 
-    # One threshold for every circuit. By default each circuit has its own, the midpoint between its
-    # idle level and its lowest on-level. [W].
+    # One threshold [W] for every circuit. By default each circuit has its own, the midpoint between
+    # its idle level and its lowest on-level
     threshold: float | None = None
-    # Shorter runs and pauses do not count: short pauses are merged first, then short runs are
-    # dropped. [s].
+    # Shorter runs and pauses [s] do not count: short pauses are merged with the runs beside them
+    # first, and then short runs are dropped
     min_on_s: float = 10.0
     min_off_s: float = 10.0
     # The tolerance is this quantile of the jumps of the meter at which nothing switches
@@ -101,8 +101,8 @@ class Circuit:
 
     name: str  # Name of the circuit
     role: str  # Only a circuit that switches is an appliance
-    # Idle level, threshold and mean power while on. The threshold of a circuit that is never on is
-    # infinite and its mean power NaN. [W].
+    # Idle level, threshold and mean power while on [W]. If a circuit is never on, its threshold is
+    # infinite and its mean power is NaN
     idle: float
     threshold: float
     levels: tuple[float, ...]  # On-levels in ascending order [W]

@@ -34,8 +34,8 @@ class Load:
     hourly_sd_w: float  # Standard deviation of the true hourly means [W]
     forecast_w: float  # Root mean square error e₀ of the forecast on true data [W]
     lag_h: int  # The forecast repeats the value of `lag_h` hours before
-    # Standard errors of the first two, if they were computed from released hours; 0 for true
-    # readings. [W].
+    # Standard errors of the first two [W], if they were computed from released hours; 0 for true
+    # readings
     hourly_sd_se_w: float = 0.0
     forecast_se_w: float = 0.0
 

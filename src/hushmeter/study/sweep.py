@@ -49,8 +49,8 @@ class Utility:
     hourly_error_w: float  # Mean absolute error of the hourly means [W], see `Trace.hourly`
     peak_error_w: float  # Absolute error of the largest hourly mean [W]
     daily_error_kwh: float  # Absolute error of the energy [kWh], scaled to a day
-    # The daily error times √30, because independent errors add up by their squares, times the
-    # price. [money].
+    # Error of the bill of a month [money]: the price times the daily error times √30, because the
+    # squares of independent errors add up
     monthly_bill_error: float
 
 
