@@ -475,9 +475,10 @@ def find_front(
 ) -> tuple[FrontLine, ...]:
     """Compute the standard errors of each kind of release at several odds.
 
-    `advise_at` is a search for one wish that takes `odds`, `every`, `purpose` and `forms`. The
-    lines are readings as metered, means over an hour and over a day, and the calendar release, as
-    far as each exists. Each has the noise with the least error.
+    `advise_at` searches for the best release of one request; it takes `odds`, `every`, `purpose`
+    and `forms`. The lines are the readings as metered, the means over an hour and over a day, and
+    the calendar release; a kind that does not exist is left out. Each has the noise with the least
+    error.
     """
     lengths = [nearest_multiple(length, interval_s) for length in (SECONDS_PER_HOUR, 86_400)]
     lengths = list(dict.fromkeys([interval_s, *(s for s in lengths if s > interval_s)]))

@@ -361,11 +361,12 @@ def stay_bounds(
     labels : array_like of int, shape (n,), optional
         The cluster of every profile; the nearest centre by default.
     slack : float
-        Largest difference between D under the real noise and under continuous Laplace noise. For
-        noise on a grid see `grid_slack`. [kWh]
+        Largest change of D, the distance to the own centre minus that to a rival, if the real noise
+        replaces continuous Laplace noise. For noise on a grid see `grid_slack`. [kWh]
     rivals : int
-        Number of rivals of a profile for which the exact distribution is computed: the likeliest
-        ones by mean and variance. The others enter the lower bound by Chernoff's inequality.
+        Number of other centres of each profile for which the exact distribution is computed: the
+        likeliest ones by mean and variance. The rest enters the lower bound by Chernoff's
+        inequality.
     precision : float
         Target width of the bounds; at most 4096 frequencies are used.
 
