@@ -503,7 +503,7 @@ class Service:
         return granted, [self._status_item(number)]
 
     def _status_item(self, number: int) -> Item:
-        """Message that publication ends or goes on; what was spent is nobody's business."""
+        """Message that publication ends or goes on; it does not say what was spent."""
         day = self.terms.utc_day_of(number)
         status = "ended" if self.ended else "publishing"
         sentence = (
