@@ -469,7 +469,7 @@ class Trace:
         watts: str = METER,
         metering: Metering = Metering(),  # noqa: B008
     ) -> Trace:
-        """Make a trace of any table that speaks the Arrow PyCapsule interface.
+        """Make a trace of any table that has the Arrow PyCapsule interface.
 
         Parameters
         ----------

@@ -122,7 +122,7 @@ class Option:
         Bound of the odds of an attacker who does not know when a run happens. It comes beside
         `odds` and never replaces them; None unless one run is hidden.
     hourly_cost : float or None
-        With several tables: largest error of a cell against cells alone.
+        If there are several tables: largest error of a cell, relative to a release of cells alone.
     """
 
     mechanism: str

@@ -304,7 +304,7 @@ class Strongest(Attacker):
 
 
 def _make_anew(attacker: Attacker) -> Attacker:
-    """The same attacker before it has learnt, so that it is judged as it attacks."""
+    """An attacker with the same settings that has not learnt, to be judged as it attacks."""
     return type(attacker)(attacker.home, **attacker.parameters)
 
 

@@ -38,7 +38,7 @@ def stored_power(b: float, limits: FloatArray) -> float:
 
 @numba.njit(cache=True, inline="always")
 def act(e: float, want: float, limits: FloatArray) -> tuple[float, float, bool]:
-    """Return b, e' and whether b was cut: the wanted power as far as the limits allow it."""
+    """Return the wanted power within the limits (b), the energy e' after it, and if b was cut."""
     hours = limits[6]
     b = min(max(want, -limits[3]), limits[2])
     if b >= 0:

@@ -394,7 +394,7 @@ class Service:
             self.deliver()
 
     def _note(self, fate: str) -> None:
-        """Log what became of a reading of a meter that sends at fixed times."""
+        """Log how a reading of a meter that sends at fixed times was treated."""
         if fate in _FATE_SENTENCES:
             self._log(_FATE_SENTENCES[fate])
 
