@@ -243,7 +243,7 @@ def _changes_of_year(year: int, zone: str) -> tuple[tuple[int, int], ...]:
 
 
 def _offset(second: int, place: ZoneInfo) -> int:
-    """Return how far a clock is ahead of UTC at one moment [s since 1970]. [s]"""
+    """Return how far a clock is ahead of UTC [s] at one moment [s since 1970]."""
     ahead = (_EPOCH + timedelta(seconds=second)).astimezone(place).utcoffset()
     return 0 if ahead is None else round(ahead.total_seconds())
 

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 HOME_KEYS = {"name", "tolerance", "base_load", "learnt_from", "typed", "use_catalogue", "appliance"}
 DEFAULT_TOLERANCE = 20.0
-"""Tolerance [W] of a home that does not state one. It is a fixed number: how much a reading of a
-home without a switch varies is never estimated from the readings to be released."""
+"""Tolerance [W] of a home that does not state one. It is a fixed number, because the fluctuation
+between two switches is never estimated from the readings that are to be released."""
 
 MOST_ROWS = 20
-"""Most appliances that a notebook lists."""
+"""Largest number of appliances that a notebook lists."""
 SOURCES = ("typed", "catalogue", "learnt")
 PUBLIC_STEPS = (1.0, 1.25, 1.6, 2.0, 2.5, 3.15, 4.0, 5.0, 6.3, 8.0)
 """Preferred numbers R10 of ISO 3: every learnt number is rounded up to one of them, times a power
@@ -302,7 +302,7 @@ def round_up_to_public_step(value: float) -> float:
 class LearntFrom:
     """The readings from which the learnt numbers of a home come."""
 
-    # Digest of the readings, `releases.receipt.digest` of their trace, as hexadecimal text
+    # `digest` of the trace of the readings: SHA-256 as hexadecimal text
     sha256: str
     # Start of the first and of the last reading, UTC, as ISO 8601 text
     start: str
@@ -315,7 +315,7 @@ class LearntFrom:
             utc(moment)
 
     def overlaps(self, trace: Trace) -> bool:
-        """True if a trace shares a moment with the readings from which was learnt."""
+        """True if a trace shares a moment with the readings from which the numbers come."""
         first, last = utc(self.start), utc(self.end)
         return bool(trace.times[0] <= last and first <= trace.times[-1])
 
@@ -453,7 +453,7 @@ class Home:
         return self.with_appliances(chosen)
 
     def with_appliances(self, appliances: Iterable[Appliance]) -> Home:
-        """Return the home with other appliances; all else, and its origin, stays.
+        """Return the home with other appliances and with everything else unchanged.
 
         Parameters
         ----------
@@ -497,7 +497,7 @@ class Home:
             With the true states of the appliances; Assumptions 1 and 2 need it.
         meter_error : float
             Largest relative error of the meter, such as 0.05, that the tolerance must cover. The
-            readings of the trace do not contain it.
+            readings of the trace must not contain it: use 0 for readings of the meter itself.
 
         Returns
         -------
@@ -603,9 +603,9 @@ def read_home(path: str | Path) -> Home:
     Parameters
     ----------
     path : str or Path
-        The file, as `Home.save` writes it. Of an appliance in the catalogue the name is enough:
+        The file, as `Home.save` writes it. For an appliance of the catalogue the name is enough:
         the catalogue gives the power, the run and the use if the file gives no number for them,
-        unless the file has `use_catalogue = false`. Without `tolerance` it is 20 W.
+        unless the file has `use_catalogue = false`. The tolerance is 20 W if the file gives none.
 
     Returns
     -------

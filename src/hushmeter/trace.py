@@ -469,7 +469,7 @@ class Trace:
         watts: str = METER,
         metering: Metering = Metering(),  # noqa: B008
     ) -> Trace:
-        """Make a trace of any table that speaks the Arrow PyCapsule interface.
+        """Make a trace of any table that has the Arrow PyCapsule interface.
 
         Parameters
         ----------
@@ -542,7 +542,7 @@ class Trace:
 
     @property
     def runs(self) -> list[slice]:
-        """The stretches without a gap, as slices of the readings."""
+        """The parts of the trace between its gaps, as slices of the readings."""
         return Runs.between_gaps(self.run_starts).slices
 
     def jumps(self, *, signed: bool = False) -> FloatArray:

@@ -122,7 +122,7 @@ class Option:
         Bound of the odds of an attacker who does not know when a run happens. It comes beside
         `odds` and never replaces them; None unless one run is hidden.
     hourly_cost : float or None
-        With several tables: largest error of a cell against cells alone.
+        If there are several tables: largest error of a cell, relative to a release of cells alone.
     """
 
     mechanism: str
@@ -475,9 +475,10 @@ def find_front(
 ) -> tuple[FrontLine, ...]:
     """Compute the standard errors of each kind of release at several odds.
 
-    `advise_at` is a search for one wish that takes `odds`, `every`, `purpose` and `forms`. The
-    lines are readings as metered, means over an hour and over a day, and the calendar release, as
-    far as each exists. Each has the noise with the least error.
+    `advise_at` searches for the best release of one request; it takes `odds`, `every`, `purpose`
+    and `forms`. The lines are the readings as metered, the means over an hour and over a day, and
+    the calendar release; a kind that does not exist is left out. Each has the noise with the least
+    error.
     """
     lengths = [nearest_multiple(length, interval_s) for length in (SECONDS_PER_HOUR, 86_400)]
     lengths = list(dict.fromkeys([interval_s, *(s for s in lengths if s > interval_s)]))

@@ -119,7 +119,7 @@ class Observation:
     run_starts: BoolArray
     rng: np.random.Generator  # Randomness of the attacker's rounding
     first_state: BoolArray | None = None  # State at the first reading, if the attacker was given it
-    # Interval of the readings, if the attacker was given a trace. [s]
+    # Interval of the readings [s], if the attacker was given a trace
     interval_s: float | None = None
 
     def __len__(self) -> int:

@@ -414,7 +414,7 @@ class AlipRules:
     # allowed.
     instead: tuple[LevelArray, ...]
     median: tuple[tuple[int, int, int, int], ...]  # Median rules: see `AidedIntegerProgram`
-    # Bounds of each level for the second pass; equal if the level cannot move. [W]
+    # Bounds of each level for the second pass [W]; equal if the level cannot move
     boxes: tuple[FloatArray, ...]
 
 

@@ -261,9 +261,7 @@ class ChainFit:
 
 
 def fit_chain(power: FloatArray, size: int, starts: BoolArray) -> ChainFit:
-    """Fit a chain with Gaussian states to the power of one appliance.
-
-    Units: `power` [W].
+    """Fit a chain with Gaussian states to the power [W] of one appliance.
 
     Notes
     -----

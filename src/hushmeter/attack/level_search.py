@@ -83,7 +83,7 @@ class NearestSum:
         return int(np.abs(logs - logs[-1] / 2).argmin()) + 1
 
     def search(self, readings: FloatArray) -> LevelArray:
-        """Find the nearest sum of every reading (`readings` [W])."""
+        """Find for every reading [W] the levels whose sum is nearest to it."""
         chosen = np.empty((readings.size, len(self._levels)), np.int8)
         for first in range(0, readings.size, CHUNK):
             part = slice(first, first + CHUNK)
@@ -307,7 +307,7 @@ class SubsetSearch:
         return method
 
     def search(self, jumps: FloatArray, available: BoolArray | None = None) -> Answers:
-        """Find the subset that explains each jump (`jumps` [W])."""
+        """Find the subset of the available appliances that explains each jump [W]."""
         targets = to_nanowatts(jumps)
         if available is None:
             allowed = np.full(targets.size, (1 << self.n) - 1, dtype=np.int64)
@@ -324,10 +324,7 @@ class SubsetSearch:
         return answers
 
     def follow(self, jumps: FloatArray, start: BoolArray, *, nearest: bool) -> BoolArray:
-        """Explain signed jumps one after the other, each from the state that the last one left.
-
-        Units: `jumps` [W].
-        """
+        """Explain signed jumps [W] in order, each from the state that the one before it left."""
         targets = to_nanowatts(jumps)
         masks = np.zeros(targets.size, np.int64)
         state, everything = pack(start[None, :])[0], (1 << self.n) - 1

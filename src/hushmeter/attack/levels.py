@@ -47,8 +47,8 @@ TAIL = 0.005
 class LevelTable:
     """State powers of every appliance."""
 
-    # One ascending array per appliance: the power while off (zero or its idle power), then the on-
-    # levels. [W].
+    # One ascending array [W] for each appliance: the power while off (zero or its idle power), then
+    # the on-levels
     powers: tuple[FloatArray, ...]
 
     def __post_init__(self) -> None:
@@ -82,7 +82,7 @@ def home_levels(home: Home) -> LevelTable:
 
 
 def given_levels(home: Home, levels: Sequence[Sequence[float]]) -> LevelTable:
-    """Level table of zero and the given on-levels (`levels` [W])."""
+    """Level table of a home: zero and the given on-levels of every appliance [W]."""
     if len(levels) != len(home):
         raise InputError(f"levels of {len(levels)} appliances were given for {len(home)}.")
     rows = []
@@ -212,7 +212,7 @@ def _range_moments(ordered: FloatArray, first: IntArray) -> tuple[FloatArray, Fl
 
 
 def assign_levels(power: FloatArray, states: BoolArray, table: LevelTable) -> LevelArray:
-    """Assign every training reading to a level, given which appliances are on (`power` [W])."""
+    """Assign the power [W] of every appliance to a level, given which appliances are on."""
     if power.shape != states.shape or states.shape[1] != len(table):
         raise InputError(
             f"power {power.shape} and states {states.shape} must have {len(table)} columns."

@@ -61,10 +61,7 @@ class NilmtkDisaggregator:
         current_epoch: int = 0,  # noqa: ARG002
         **load_kwargs: Any,  # noqa: ARG002
     ) -> None:
-        """Fit the attacker to all chunks; another call fits it again from the start.
-
-        Units: `train_main`, `train_appliances` [W].
-        """
+        """Fit the attacker to all chunks of power [W]; a second call starts from nothing again."""
         names = [str(name) for name, _ in train_appliances]
         mains = _trace(train_main)
         columns = [_watts(frames) for _, frames in train_appliances]
@@ -83,7 +80,7 @@ class NilmtkDisaggregator:
         test_mains: Sequence[pd.DataFrame],
         model: Any = None,  # noqa: ARG002
     ) -> list[pd.DataFrame]:
-        """Predict the power of every appliance (`test_mains` [W])."""
+        """Predict the power of every appliance [W] from the power of the mains [W]."""
         import pandas as pd
 
         if self.attacker is None:

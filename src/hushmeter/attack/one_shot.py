@@ -172,7 +172,7 @@ def solve_exact(powers: ArrayLike, jumps: ArrayLike, tolerance: float) -> BoolAr
     -------
     array of bool, shape (T, N)
         Among several optima, the one with the smallest residual, then the one whose list of
-        indices comes first. Where (P1) is infeasible, the subset nearest to K.
+        indices comes first. Where (P1) is infeasible, the subset whose power is nearest to K.
 
     See Also
     --------

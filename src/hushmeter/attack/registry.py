@@ -50,8 +50,8 @@ class AttackerRegistry(Mapping[str, type[Attacker]]):
     """Mapping from the name of an attacker to its class.
 
     A lookup `attackers[name]` finds attackers of this package, registered attackers and entry
-    points, in this order. It never imports a module that its caller names, so that it is safe for
-    names that come from elsewhere, such as a request to the page; `resolve` does.
+    points, in this order. It never imports a module that the name contains, so it is safe for names
+    from outside, such as those in a request to the web page. `resolve` does import such a module.
     """
 
     def __init__(self) -> None:

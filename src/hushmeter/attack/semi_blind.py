@@ -314,7 +314,7 @@ class _Minutes:
         self.run_starts: BoolArray = run_starts[begins]
 
     def mean(self, readings: FloatArray) -> FloatArray:
-        """Mean of the readings of each cell. [W]"""
+        """Mean of the readings of each cell [W]."""
         mean: FloatArray = np.bincount(self.place, readings) / np.bincount(self.place)
         return mean
 

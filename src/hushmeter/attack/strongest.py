@@ -114,15 +114,15 @@ class Strongest(Attacker):
 
     Notes
     -----
-    The training data is divided into five parts. Each candidate answers two of them after it has
-    learnt from the others, with simulated noise of the known distribution. It is judged with the
-    parameters with which it attacks: `tcn` with all its networks. Among the candidates
-    whose accuracy α is at least that of the guess without data in both parts, the one with the
-    highest macro F1 is chosen. A candidate whose α is lower in a part counts with as few of its
-    appliances replaced by the guess as necessary. The result is therefore never chosen on the
-    readings that are attacked, and it is not below the guess without data by more than chance.
-    `choose` returns the choice.
-    `save` also writes the held-back readings, because the choice depends on the noise.
+    The training data is divided into five parts. Each candidate answers two of them, each after it
+    has learnt from the other four, with simulated noise of the known distribution. It is judged
+    with exactly the settings with which it attacks: `tcn` with all its networks. Among the
+    candidates whose accuracy α is at least that of the guess without data in both parts, the one
+    with the highest macro F1 is chosen. For a candidate whose α is lower in a part, the guess
+    replaces the answers about as few appliances as necessary, and it is then judged with them. The
+    attacker is therefore never chosen on the readings that are attacked, and its accuracy is below
+    that of the guess by chance only. `choose` returns the choice. `save` also writes the held-back
+    readings, because the choice depends on the noise.
     """
 
     name: ClassVar[str] = "strongest"
@@ -304,7 +304,7 @@ class Strongest(Attacker):
 
 
 def _make_anew(attacker: Attacker) -> Attacker:
-    """The same attacker before it has learnt, so that it is judged as it attacks."""
+    """An attacker with the same settings that has not learnt, to be judged as it attacks."""
     return type(attacker)(attacker.home, **attacker.parameters)
 
 

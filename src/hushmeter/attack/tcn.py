@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 WINDOW_S = 512 * 60.0
-"""Length of a training window. [s]"""
+"""Length of a training window [s]."""
 
 LEAST_WINDOW = 96
 """Smallest number of cells of a training window: a day of quarter hours."""
@@ -56,9 +56,9 @@ FOLDS = 5
 """Each network leaves out one of this number of parts of the training data."""
 
 THRESHOLD = 0.4
-"""Probability above which an appliance is reported as on. The threshold with the highest F1 is half
-of this F1 (Lipton, Elkan, Naryanaswamy 2014), so it is below one half for every attacker that errs;
-0.4 belongs to an F1 of 0.8."""
+"""Probability above which an appliance is reported as on. The best threshold for F1 is half of the
+F1 that it achieves (Lipton, Elkan, Naryanaswamy 2014), so it is below one half for every attacker
+that makes errors; 0.4 suits an F1 of 0.8."""
 
 
 class Tcn(NetworkAttacker):
@@ -109,7 +109,7 @@ class Tcn(NetworkAttacker):
     by their power at another time, so that the network sees combinations that did not occur.
 
     An appliance is predicted to be on where the mean probability exceeds 0.4, whatever the noise:
-    the threshold with the highest F1 is half of this F1 [2]_.
+    the best threshold for F1 is half of the F1 that it achieves [2]_, so 0.4 suits an F1 of 0.8.
 
     References
     ----------

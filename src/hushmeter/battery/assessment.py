@@ -55,7 +55,7 @@ HOPELESS = 0.95
 class Exposure:
     """What an attacker sees behind a battery of one capacity."""
 
-    capacity_kwh: float  # Usable capacity. [kWh]
+    capacity_kwh: float  # Usable capacity [kWh]
     rate: float  # Share of the simulated horizons in which the battery saturated
     bound: float  # Proved upper bound of the same probability
     cut_share: float  # Share of the readings whose noise was cut

@@ -28,7 +28,7 @@ PULL = 0.25
 """Default pull of the reserved controller, times the square root of the number of readings."""
 
 FINE_W = 5.0
-"""A pull that returns less than this for the protected change uses a grid of 0.1 W. [W]"""
+"""A pull that returns less than this [W] for the protected change uses a grid of 0.1 W."""
 
 WH_PER_KWH = 1000.0
 
@@ -85,12 +85,12 @@ class Battery:
 
     @property
     def hours(self) -> float:
-        """Length h of one reading. [h]"""
+        """Length h of one reading [h]."""
         return self.interval_s / 3600
 
     @property
     def room_wh(self) -> tuple[float, float]:
-        """Energy that can be stored, and that can be taken out, at the start. [Wh]"""
+        """Energy that can be stored, and that can be taken out, at the start [Wh]."""
         capacity = self.capacity_kwh * WH_PER_KWH
         return capacity * (1 - self.charge), capacity * self.charge
 
@@ -168,13 +168,13 @@ class Operation:
     battery: Battery  # The battery
     load: Trace  # The load of the house
     metered: Trace  # What the meter shows, on its grid, with the true states of the load
-    # Power b of the battery on the meter's side, positive while charging. [W]
+    # Power b of the battery on the meter's side [W], positive while charging
     battery_w: FloatArray
-    stored_wh: FloatArray  # Energy e stored since the start, at the end of each reading. [Wh]
-    target_w: FloatArray  # The noise that the mechanism drew; zero for the baselines. [W]
-    noise_w: FloatArray  # The noise that reached the meter: b without the upkeep. [W]
+    stored_wh: FloatArray  # Energy e stored since the start [Wh], at the end of each reading
+    target_w: FloatArray  # The noise that the mechanism drew [W]; zero for the baselines
+    noise_w: FloatArray  # The noise that reached the meter [W]: b without the upkeep
     saturated: BoolArray  # True where the battery could not follow its controller
-    upkeep_w: float  # Constant charging power that compensates the losses. [W]
+    upkeep_w: float  # Constant charging power that compensates the losses [W]
 
     @cached_property
     def state_of_charge(self) -> FloatArray:
@@ -186,7 +186,7 @@ class Operation:
 
     @property
     def loss_kwh(self) -> float:
-        """Energy lost in the battery. [kWh]"""
+        """Energy lost in the battery [kWh]."""
         inside = stored_power(self.battery_w, self.battery)
         return float((self.battery_w - inside).sum() * self.battery.hours / WH_PER_KWH)
 
@@ -252,7 +252,7 @@ def operate_noise(
     upkeep_w: float = 0.0,
     grid: float = 1.0,
 ) -> Operation:
-    """Operate a battery that puts given noise on the meter (`noise`, `grid` [W])."""
+    """Operate a battery that puts given noise [W] on a meter whose readings have a grid [W]."""
     from hushmeter.battery import controllers as kernels
 
     _same_interval(trace, battery)
@@ -330,12 +330,12 @@ TAIL = 1e-18
 
 
 def stored_power(power: FloatArray, battery: Battery) -> FloatArray:
-    """Return the power s(b) that reaches or leaves the store for each battery power b. [W]"""
+    """Return the power s(b) [W] that reaches or leaves the store for each battery power b."""
     return np.where(power >= 0, power * battery.one_way, power / battery.one_way)
 
 
 def upkeep_power(mechanism: Mechanism, battery: Battery) -> float:
-    """Return the constant charging power u with E[s(n + u)] = 0, the mean loss. [W]"""
+    """Return the constant charging power u [W] with E[s(n + u)] = 0, the mean loss."""
     if battery.efficiency == 1 or math.isinf(battery.capacity_kwh):
         return 0.0
     return _level_charge(mechanism, battery.one_way)
@@ -404,12 +404,12 @@ def refuse_unfit(mechanism: Mechanism) -> None:
 class StoredEnergy:
     """Distribution of the energy that one reading puts into the store."""
 
-    energy: FloatArray  # Values z. A draw beyond the power limits counts as 0. [Wh]
+    energy: FloatArray  # Values z [Wh]. A draw beyond the power limits counts as 0
     masses: FloatArray  # Their probabilities
     outside: float  # Probability of a draw beyond the power limits
 
     def log_moment(self, rates: FloatArray, sign: float) -> FloatArray:
-        """Return ψ(θ) = ln E e^{θ·sign·z} for every rate θ. [1/Wh]"""
+        """Return ψ(θ) = ln E e^{θ·sign·z} for every rate θ [1/Wh]."""
         highest = float((sign * self.energy).max())
         table = np.empty(rates.size)
         for i, rate in enumerate(rates):
@@ -419,7 +419,7 @@ class StoredEnergy:
 
     @property
     def spread(self) -> float:
-        """Root mean square √E[z²] of the stored energy. [Wh]"""
+        """Root mean square √E[z²] of the stored energy [Wh]."""
         return math.sqrt(float(self.energy**2 @ self.masses))
 
 

@@ -31,14 +31,14 @@ Run = tuple[FloatArray, FloatArray, BoolArray]
 
 @numba.njit(cache=True, inline="always")
 def stored_power(b: float, limits: FloatArray) -> float:
-    """Return s(b), the power that reaches or leaves the store. [W]"""
+    """Return s(b) [W], the power that reaches or leaves the store."""
     inside: float = b * limits[4] if b >= 0 else b / limits[5]
     return inside
 
 
 @numba.njit(cache=True, inline="always")
 def act(e: float, want: float, limits: FloatArray) -> tuple[float, float, bool]:
-    """Return b, e' and whether b was cut: the wanted power as far as the limits allow it."""
+    """Return the wanted power within the limits (b), the energy e' after it, and if b was cut."""
     hours = limits[6]
     b = min(max(want, -limits[3]), limits[2])
     if b >= 0:

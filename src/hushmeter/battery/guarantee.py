@@ -82,7 +82,7 @@ class Simulation:
     horizons: int  # Number of simulated horizons
     saturated: int  # Number of horizons in which the noise was cut at least once
     cut_share: float  # Share of all readings whose noise was cut
-    # Mean energy taken from the store and mean energy lost in one horizon. [kWh]
+    # Mean energy taken from the store and mean energy lost in one horizon [kWh]
     taken_kwh: float
     lost_kwh: float
 
@@ -324,7 +324,7 @@ def climb_exponents(
 
 HOURS_PER_YEAR = 8760.0
 PROBE_KWH = 1e9
-"""A capacity that is never reached, so that only the power limits matter. [kWh]"""
+"""A capacity that is never reached [kWh], so that only the power limits matter."""
 
 SMALLEST_SHARE = 1e-12
 """Smallest failure probability of one reading: 1 − p still has three digits of p as a float."""
@@ -334,10 +334,10 @@ SMALLEST_SHARE = 1e-12
 class Prices:
     """Prices of energy and batteries; replace these assumptions by a real offer."""
 
-    energy: float = 0.30  # Price of electricity. [money/kWh]
-    capacity: float = 400.0  # Price of an installed battery. [money/kWh]
+    energy: float = 0.30  # Price of electricity [money/kWh]
+    capacity: float = 400.0  # Price of an installed battery [money/kWh]
     cycle_life: float = 6000.0  # Number of full cycles until the battery is worn out
-    calendar_life: float = 15.0  # Lifetime of a battery that is not used. [years]
+    calendar_life: float = 15.0  # Lifetime of a battery that is not used [years]
 
     def __post_init__(self) -> None:
         non_negative("energy price", self.energy)
@@ -350,10 +350,10 @@ class Prices:
 class Upkeep:
     """Losses, cycles and cost of one battery in a year."""
 
-    loss_kwh: float  # Energy lost in a year. [kWh]
+    loss_kwh: float  # Energy lost in a year [kWh]
     cycles: float  # Full cycles in a year: energy taken from the store divided by the capacity
     life_years: float  # Years until the cycle life or the calendar life is over
-    # Price of the lost energy and the battery's price spread over its life. [money/year]
+    # Price of the lost energy and the battery's price spread over its life [money/year]
     cost: float
 
 
@@ -362,12 +362,12 @@ class Sizing:
     """The smallest battery that keeps a guarantee."""
 
     epsilon: float  # ε of the unit, including the controller's cost
-    scale_w: float  # Scale of the noise. [W]
+    scale_w: float  # Scale of the noise [W]
     controller: str  # Name of the controller
     max_failure: float  # Largest probability of a saturation in the horizon
-    horizon_s: float  # Length of the horizon. [s]
-    power_kw: float  # Charging and discharging power. [kW]
-    capacity_kwh: float  # Usable capacity. [kWh]
+    horizon_s: float  # Length of the horizon [s]
+    power_kw: float  # Charging and discharging power [kW]
+    capacity_kwh: float  # Usable capacity [kWh]
     year: Upkeep  # Losses, cycles and cost in a year
 
 

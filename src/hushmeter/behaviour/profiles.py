@@ -26,7 +26,7 @@ HOURS = 24
 class Days:
     """Complete days of one table."""
 
-    values: FloatArray  # Hourly energies. [kWh]
+    values: FloatArray  # Hourly energies [kWh]
     # The home and the date of each day
     ids: NDArray[np.str_]
     labels: NDArray[np.str_]
@@ -35,7 +35,7 @@ class Days:
 
 
 def days_of_hours(hours: FloatArray, values: FloatArray, homes: Sequence[Any]) -> Days:
-    """Return the days of an hourly table, whose rows are in order of time (`values` [kWh])."""
+    """Return the days of a table of hourly energies [kWh], whose rows are in order of time."""
     if not homes:
         raise DataError("an hourly table needs a column for each home beside its calendar columns.")
     last = 24 if hours.size and hours.max() == HOURS else 23
@@ -60,7 +60,7 @@ def days_of_hours(hours: FloatArray, values: FloatArray, homes: Sequence[Any]) -
 
 
 def days_of_times(ids: Any, times: Any, values: FloatArray, zone: str | None) -> Days:
-    """Return the days of long rows; the readings of an hour are summed (`values` [kWh])."""
+    """Return the days of rows of one energy [kWh] each; those of an hour are added up."""
     import pandas as pd
 
     clock = _clock(times, zone)
@@ -161,7 +161,7 @@ MISSING = ("refuse", "drop")
 class Profiles:
     """Daily load profiles."""
 
-    values: FloatArray  # Hourly energies. [kWh]
+    values: FloatArray  # Hourly energies [kWh]
     # The home and the day of each profile
     ids: NDArray[np.str_]
     days: NDArray[np.str_]

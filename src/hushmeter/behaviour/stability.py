@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from hushmeter.behaviour.profiles import Profiles
 
 PAPER_SCALES = (0.01, 0.05, 0.1, 0.5)
-"""λ of the paper's Fig. 8. [kWh]"""
+"""λ of the paper's Fig. 8 [kWh]."""
 
 GRID = 1e-5
-"""Step of the noisy profiles: a hundredth of a watt-hour. [kWh]"""
+"""Step of the noisy profiles [kWh]: a hundredth of a watt-hour."""
 
 _WH = 1000
 
@@ -59,7 +59,7 @@ class NoiseLevel:
 
     @property
     def scale(self) -> float:
-        """Scale λ of the noise. [kWh]"""
+        """Scale λ of the noise [kWh]."""
         return self.mechanism.scale / _WH
 
     @property
@@ -69,16 +69,16 @@ class NoiseLevel:
 
     @property
     def sensitivity(self) -> float:
-        """Protected change Δ, summed over the hours of a day. [kWh]"""
+        """Protected change Δ [kWh], summed over the hours of a day."""
         return self.mechanism.sensitivity / _WH
 
     @property
     def grid(self) -> float:
-        """Step of the noisy values. [kWh]"""
+        """Step of the noisy values [kWh]."""
         return self.mechanism.grid / _WH
 
     def perturb(self, profiles: FloatArray, *, rng: int | np.random.Generator) -> FloatArray:
-        """Return profiles with simulated noise, which are not a release. [kWh]"""
+        """Return profiles with simulated noise [kWh], which are not a release."""
         noisy = self.mechanism.release((profiles * _WH).ravel(), rng=rng)
         noisy /= _WH
         return noisy.reshape(profiles.shape)
@@ -91,7 +91,7 @@ def noise_levels(
     sensitivity: float = 1.0,
     hours: int = 24,
 ) -> tuple[NoiseLevel, ...]:
-    """Return noise levels, from the least noise to the most (`scales`, `sensitivity` [kWh])."""
+    """Return the noise levels of the given λ [kWh] or ε, from the least noise to the most."""
     if scales is not None and epsilons is not None:
         raise InputError("give either scales (λ) or epsilons (ε), not both.")
     change, grid = exact("sensitivity", sensitivity), exact("grid", GRID)
@@ -119,15 +119,12 @@ class Reclustering:
 
     # Adjusted Rand index of the two partitions: 1 if they are equal, 0 as by chance
     rand_index: float
-    centre_error: FloatArray  # l1 distance of every centre to its noisy one. [kWh/day]
+    centre_error: FloatArray  # l1 distance of every centre to its noisy one [kWh/day]
     rank_correlation: float  # Kendall's τ of the clusters' costs per kWh; NaN without a tariff
 
 
 def recluster(model: KMedians, noisy: FloatArray, tariff: FloatArray | None) -> Reclustering:
-    """Cluster noisy profiles again, starting at the centres of `model`, and compare.
-
-    Units: `noisy` [kWh].
-    """
+    """Cluster noisy profiles [kWh] again, starting at the centres of `model`, and compare."""
     from scipy.stats import kendalltau
 
     centres = model.cluster_centers_
@@ -224,7 +221,7 @@ class LevelStability:
 
     @property
     def centre_error(self) -> FloatArray:
-        """Mean l1 error of the centres in each draw, shape (repeats,). [kWh/day]"""
+        """Mean l1 error of the centres in each draw [kWh/day], shape (repeats,)."""
         return np.array([found.centre_error.mean() for found in self.reclusterings])
 
     @property
@@ -257,11 +254,11 @@ class Stability:
     model: KMedians  # The clusters
     counts: NDArray[np.int64]  # Number of profiles of every cluster
     levels: tuple[LevelStability, ...]  # One entry for each noise level
-    costs: FloatArray | None  # Marginal cost of every cluster, if a tariff was given. [money/kWh]
+    costs: FloatArray | None  # Marginal cost of every cluster [money/kWh], if a tariff was given
 
     @property
     def centres(self) -> FloatArray:
-        """Centres of the profiles without noise, shape (k, hours). [kWh]"""
+        """Centres of the profiles without noise [kWh], shape (k, hours)."""
         centres: FloatArray = self.model.cluster_centers_
         return centres
 
@@ -435,7 +432,7 @@ FIRST_DAY = "2023-01-01T00:00Z"
 class ReleasedDays:
     """Days of released homes."""
 
-    # Energy of every hour and its standard error. [kWh]
+    # Energy of every hour and its standard error [kWh]
     values: FloatArray
     errors: FloatArray
     # The home and the date of each day
@@ -462,16 +459,16 @@ class ReleasedClusters:
     # Number of days of each cluster, and its standard error
     counts: NDArray[np.int64]
     count_errors: FloatArray
-    centre_errors: FloatArray  # Standard errors of the centres. [kWh]
+    centre_errors: FloatArray  # Standard errors of the centres [kWh]
     # Probability that the true day belongs to the cluster of the released day
     certainty: FloatArray
-    # Marginal cost of every cluster and its standard error. [money/kWh]
+    # Marginal cost of every cluster and its standard error [money/kWh]
     costs: FloatArray | None
     cost_errors: FloatArray | None
 
     @property
     def centres(self) -> FloatArray:
-        """Centres of the clusters, shape (k, 24). [kWh]"""
+        """Centres of the clusters [kWh], shape (k, 24)."""
         centres: FloatArray = self.model.cluster_centers_
         return centres
 
@@ -531,7 +528,7 @@ class ReleaseComparison:
     """What one kind of release does to the clusters of the true days."""
 
     kind: str  # One of `KINDS`
-    error_kwh: float  # Mean absolute error of a released hour. [kWh]
+    error_kwh: float  # Mean absolute error of a released hour [kWh]
     stay: float  # Share of the days that stay in the cluster of the true day
     # The clusters of the released days, compared with those of the true days
     reclustering: Reclustering
@@ -548,7 +545,7 @@ def compare_releases(
 ) -> tuple[ReleaseComparison, ...]:
     """Measure what four kinds of releases with the same promise do to the clusters of days.
 
-    Units: `profiles` [kWh]; `watts` [W].
+    All of them hide an appliance of `watts` [W] that runs for up to `run_s` [s].
     """
     hidden = Appliance("appliance", watts, run_s=run_s)
     wish = Request(hide=hidden, odds=odds, every=SECONDS_PER_HOUR, mechanism="gaussian")

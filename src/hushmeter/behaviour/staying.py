@@ -361,11 +361,12 @@ def stay_bounds(
     labels : array_like of int, shape (n,), optional
         The cluster of every profile; the nearest centre by default.
     slack : float
-        Largest difference between D under the real noise and under continuous Laplace noise. For
-        noise on a grid see `grid_slack`. [kWh]
+        Largest change of D, the distance to the own centre minus that to a rival, if the real noise
+        replaces continuous Laplace noise. For noise on a grid see `grid_slack`. [kWh]
     rivals : int
-        Number of rivals of a profile for which the exact distribution is computed: the likeliest
-        ones by mean and variance. The others enter the lower bound by Chernoff's inequality.
+        Number of other centres of each profile for which the exact distribution is computed: the
+        likeliest ones by mean and variance. The rest enters the lower bound by Chernoff's
+        inequality.
     precision : float
         Target width of the bounds; at most 4096 frequencies are used.
 
@@ -387,12 +388,10 @@ def stay_bounds(
 
 
 def grid_slack(hours: int, grid: float) -> float:
-    """Return 3·d·g, the most that noise on a grid of step g can change D. [kWh]
+    """Return 3·d·g [kWh], the most that noise on a grid of step g [kWh] can change D.
 
     Discrete Laplace noise is g(⌊E₁⌋ − ⌊E₂⌋) with exponential E₁ and E₂, and g(E₁ − E₂) is Laplace
     noise of the same scale; they differ by less than one step. Rounding the profile adds half a
     step, and D changes by at most 2 for each kWh in each of the d hours.
-
-    Units: `grid` [kWh].
     """
     return 3 * hours * grid

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from hushmeter.trace import Trace
 
 EVERY_TOLERANCE = 0.1
-"""Largest relative difference between --every and the used length of the meter's readings."""
+"""Largest relative difference between --every and the multiple of the interval that is used."""
 
 FIGURES = ("battery", "controllers", "exposure", "sizing")
 
@@ -61,7 +61,7 @@ def battery(
     charge: Annotated[float, rare_option(help="Share of the capacity stored at the start.")] = 0.5,
     controller: Annotated[str, typer.Option(help="direct, reserved or lookahead.")] = "direct",
     interval: Annotated[
-        str | None, rare_option(help="Interval at which the battery acts: the meter's interval.")
+        str | None, rare_option(help="Interval at which the battery acts; default: the meter's.")
     ] = None,
     horizon: Annotated[str, typer.Option(help="Period over which the guarantee holds.")] = "1d",
     max_failure: Annotated[

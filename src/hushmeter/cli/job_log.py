@@ -70,7 +70,7 @@ def without_names(sentence: str) -> str:
 
 def number_names(sentence: str, names: Sequence[str]) -> str:
     """Return a sentence in which names are replaced by their numbers, without other names."""
-    # A mark without digits and spaces survives `without_names`.
+    # A mark has neither digits nor spaces, so that `without_names` does not remove it.
     marks = {name: chr(_FIRST_MARK + min(i, _MOST_MARKS)) for i, name in enumerate(names)}
     for name in sorted(marks, key=len, reverse=True):
         sentence = sentence.replace(name, marks[name])
@@ -134,7 +134,7 @@ class JobLog:
         self.write("finished", level="error" if code else "info", **facts)
 
     def _nameless(self, sentence: str) -> str:
-        """Return a sentence without names; input files become numbers, folders a mark."""
+        """Return a sentence without names: input files become numbers, and folders become “…”."""
         from hushmeter.fleet.folders import list_files
 
         names: list[str] = []
@@ -170,7 +170,7 @@ class JobLog:
 
 @contextmanager
 def logged_job(command: str, log_format: str, metrics: Path | None) -> Iterator[JobLog]:
-    """Log a job from its start to its end, and write its metrics, whatever becomes of it.
+    """Log a job from its start to its end, and write its metrics, even if the job fails.
 
     With JSON, an error is logged here without the names in its sentence, and the command ends
     with its exit code.

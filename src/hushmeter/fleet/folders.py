@@ -16,7 +16,7 @@ removed when the release is finished::
     ledger.head    the last known end of the ledger
     staging/       files that are being written
     reports/       what became of each file, and its exact sums
-    sealed/        files that complete the release and are fixed for good
+    sealed/        files that complete the release and no longer change
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ PRIVATE = ".hushmeter"
 """Name of the private folder."""
 
 SEALED = "sealed"
-"""Name of the folder, within the private one, of files that are complete and fixed."""
+"""Name of the folder, within the private one, of complete files that no longer change."""
 
 
 class SourceFolder:
@@ -103,7 +103,7 @@ class SourceFolder:
         return int(self._system.get_file_info(self._place(name)).size or 0)
 
     def open(self, name: str) -> pa.NativeFile:
-        """Open a file for reading at any place."""
+        """Open a file for reading from any position."""
         return self._system.open_input_file(self._place(name))
 
     def snapshot(self, name: str, scratch: Path | None) -> Any:
@@ -123,7 +123,7 @@ class SourceFolder:
 
     @contextmanager
     def local_path(self, name: str, scratch: Path | None) -> Iterator[Path]:
-        """Yield a path of a file on this machine; see `snapshot`."""
+        """Yield a path on this machine: of the file itself, or of a copy of a remote file."""
         if self._local:
             yield Path(self._place(name))
             return
@@ -166,7 +166,7 @@ def is_url(place: Path | str) -> bool:
 
 
 def list_files(place: Path | str | SourceFolder) -> list[str]:
-    """List the Parquet and CSV files below a folder, relative to it and sorted; none is hidden.
+    """List the Parquet and CSV files below a folder, relative to it and sorted; not hidden ones.
 
     Raise `DataError` if there is no file, a name is too long or not printable, or two files would
     have the same output.
@@ -251,7 +251,7 @@ class PrivateFolder:
         with one_sentence(self.output):
             self.output.mkdir(parents=True, exist_ok=True)
             self.path.mkdir(mode=0o700, exist_ok=True)
-            # A lock that is only a file with a name would outlive a killed job.
+            # A lock that is only a file with a name would remain after a job was killed.
             lock = FileLock(self.path / "lock", mode=0o600, fallback_to_soft=False)
             try:
                 # This fails too if a job that ended meanwhile removed the file that was locked.
@@ -277,7 +277,7 @@ class PrivateFolder:
                 path.rmdir()
 
     def begin(self, asked: dict[str, Any], key: bytes) -> None:
-        """Begin a release: write the key first, and then the job that marks the beginning."""
+        """Begin a release: write the key and then what was asked for, which marks its beginning."""
         with one_sentence(self.output):
             for folder in (self.staging, self.reports):
                 folder.mkdir(mode=0o700, exist_ok=True)
@@ -287,7 +287,7 @@ class PrivateFolder:
 
     @property
     def asked(self) -> dict[str, Any] | None:
-        """The job of an unfinished release as plain data; None if no release has begun."""
+        """What was asked for in an unfinished release, as plain values; None if none has begun."""
         content = _content(self.begun_file)
         return None if content is None else dict(json.loads(content))
 
@@ -316,10 +316,10 @@ class PrivateFolder:
         return (self.path / SEALED).is_dir()
 
     def seal(self, contents: Mapping[str, bytes]) -> None:
-        """Write files that complete a release, and fix them for good.
+        """Write the files that complete a release; after this they no longer change.
 
-        A resumed job publishes these files and no others, whatever its input is by then: two
-        versions of a noisy number would tell more than one.
+        A resumed job publishes these files and no others, even if its input has changed since: two
+        versions of a noisy number would reveal more than one version does.
         """
         draft = self.staging / SEALED
         with one_sentence(self.output):
@@ -432,7 +432,7 @@ class StagedFile(io.RawIOBase):
         return True
 
     def write(self, data: Any) -> int:
-        """Append bytes and return how many."""
+        """Append bytes and return their number."""
         view = memoryview(data).cast("B")
         self._sum.update(view)
         done = 0
@@ -447,7 +447,7 @@ class StagedFile(io.RawIOBase):
         return self._sum.hexdigest()
 
     def settle(self) -> None:
-        """Cut off unused room and make the content durable."""
+        """Cut off unused space and make the content durable."""
         with one_sentence(self._target):
             os.ftruncate(self._descriptor, self.size)
             os.fsync(self._descriptor)

@@ -367,7 +367,7 @@ def make_tables(
 ) -> dict[str, pd.DataFrame]:
     """Draw the noise of all tables with their keys and make them.
 
-    The tables are `sums` and `peaks`, `shape`, and `quantiles`, as far as the terms ask for them.
+    The terms choose among `sums` (with `peaks`), `shape` and `quantiles`.
     """
     groups = _Groups.of(total, terms)
     tables: dict[str, pd.DataFrame] = {}

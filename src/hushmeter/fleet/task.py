@@ -3,7 +3,7 @@
 `protect_file` needs no scheduler. A process pool, Spark or a loop may call it, even twice or at the
 same time. The order of steps is always
 
-    check all rows → reserve room → spend (durable) → write to staging → fsync
+    check all rows → reserve space → spend (durable) → write to staging → fsync
     → report → rename → fsync the folder → mark released
 
 so that nothing appears that was not paid for, and a failed attempt is repeated without a further
@@ -187,8 +187,8 @@ def protect_file(job: FleetJob, source: str) -> FileReport:
     """Check one file of a job, pay for it and release it, or leave its exact sums.
 
     A file that cannot be used is reported as quarantined and costs nothing. Blocks that cannot be
-    used are left out and reported. Raise `DataError` if the machine fails (no room, no ledger); the
-    file can then be tried again.
+    used are left out and reported. Raise `DataError` if the disk is full or the ledger cannot be
+    used; the file can then be tried again.
     """
     import pyarrow as pa
 

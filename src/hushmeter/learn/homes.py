@@ -26,7 +26,7 @@ ALWAYS_ON = 0.99
 """A circuit that is on in at least this share of the readings is always on, not an appliance."""
 
 FLAT_W = 10.0
-"""Threshold of the flat rule for all circuits. [W]"""
+"""Threshold of the flat rule for all circuits [W]."""
 
 BASE_QUANTILE = 0.05
 """The base load of real mains is this quantile of the power that no running appliance explains."""
@@ -38,10 +38,10 @@ FEWEST_READINGS, COARSE_S = 3, 300.0
 """A usual run of fewer readings, of this length [s] or more, has a power that is too low."""
 
 LEAST_TOLERANCE_W = 1.0
-"""Tolerance of data without any fluctuation. [W]"""
+"""Tolerance of data without any fluctuation [W]."""
 
 LEAST_STEP_W = 10.0
-"""Smallest difference between the idle level and an on-level. [W]"""
+"""Smallest difference between the idle level and an on-level [W]."""
 
 LEAST_SHARE = 0.03
 """Smallest share of the readings above idle that makes a level."""
@@ -53,18 +53,18 @@ BIN = 0.04
 """Width of a histogram bin, on the scale of arcsinh(power/`KNEE_W`)."""
 
 KNEE_W = 40.0
-"""Power at which the scale changes from linear to logarithmic. [W]"""
+"""Power at which the scale changes from linear to logarithmic [W]."""
 
 
 @dataclass(frozen=True)
 class Rule:
     """The rule that decides when a circuit is on."""
 
-    # One threshold for every circuit. By default each circuit has its own, the midpoint between its
-    # idle level and its lowest on-level. [W].
+    # One threshold [W] for every circuit. By default each circuit has its own, the midpoint between
+    # its idle level and its lowest on-level
     threshold: float | None = None
-    # Shorter runs and pauses do not count: short pauses are merged first, then short runs are
-    # dropped. [s].
+    # Shorter runs and pauses [s] do not count: short pauses are merged with the runs beside them
+    # first, and then short runs are dropped
     min_on_s: float = 10.0
     min_off_s: float = 10.0
     # The tolerance is this quantile of the jumps of the meter at which nothing switches
@@ -101,25 +101,25 @@ class Circuit:
 
     name: str  # Name of the circuit
     role: str  # Only a circuit that switches is an appliance
-    # Idle level, threshold and mean power while on. The threshold of a circuit that is never on is
-    # infinite and its mean power NaN. [W].
+    # Idle level, threshold and mean power while on [W]. If a circuit is never on, its threshold is
+    # infinite and its mean power is NaN
     idle: float
     threshold: float
-    levels: tuple[float, ...]  # On-levels in ascending order. [W]
+    levels: tuple[float, ...]  # On-levels in ascending order [W]
     mean_on: float
     on_share: float  # Share of the readings at which the circuit is on
     runs: int  # Number of runs
-    # Mean and largest length of a run. [s]
+    # Mean and largest length of a run [s]
     mean_run_s: float
     longest_run_s: float
-    # The 99.9 % quantile and the largest of the readings while on; NaN if it is never on. [W]
+    # The 99.9 % quantile and the largest of the readings while on [W]; NaN if it is never on
     high: float
     max_power: float
-    # `high` rounded up to a public step: what a release protects by default. [W]
+    # `high` rounded up to a public step [W]: what a release protects by default
     protected_power: float
     above_protected: float  # Share of the readings while on that exceed `protected_power`
-    high_run_s: float  # The 99.9 % quantile of the lengths of the runs. [s]
-    high_energy_wh: float  # The 99.9 % quantile of the energies of the runs. [Wh]
+    high_run_s: float  # The 99.9 % quantile of the lengths of the runs [s]
+    high_energy_wh: float  # The 99.9 % quantile of the energies of the runs [Wh]
 
 
 @dataclass(frozen=True)
@@ -485,26 +485,24 @@ def _moment(text: str) -> np.datetime64:
 class Levels:
     """The levels of a circuit."""
 
-    idle: float  # Idle level. [W]
-    # On-levels in ascending order; empty for a circuit with a single level. [W]
+    idle: float  # Idle level [W]
+    # On-levels in ascending order [W]; empty for a circuit with a single level
     on: tuple[float, ...]
 
     @property
     def threshold(self) -> float:
-        """Midpoint of the idle level and the lowest on-level; infinite without on-level. [W]"""
+        """Midpoint of the idle level and the lowest on-level [W]; infinite without on-level."""
         return (self.idle + self.on[0]) / 2 if self.on else float("inf")
 
 
 def find_levels(power: FloatArray, *, least_step: float = LEAST_STEP_W) -> Levels:
-    """Find the idle level and the on-levels of a circuit.
+    """Find the idle level and the on-levels [W] of a circuit from its power [W].
 
     The scale of the histogram is linear below 40 W and logarithmic above, because the readings of
     a level of 2 kW vary more than those of a level of 50 W. A level is a peak of the histogram that
     has at least 3 % of the readings above idle and is clearly higher than its surroundings. It must
-    be at least `least_step` above idle, at least twice the idle level, and at least 2 % of the
+    be at least `least_step` [W] above idle, at least twice the idle level, and at least 2 % of the
     highest level.
-
-    Units: `power`, `least_step` [W].
     """
     scaled = np.arcsinh(power / KNEE_W)
     low = float(scaled.min())
@@ -530,10 +528,7 @@ def on_states(
     min_on: int = 0,
     min_off: int = 0,
 ) -> BoolArray:
-    """Return the states of a circuit: on above the threshold, without short pauses and runs.
-
-    Units: `power`, `threshold` [W].
-    """
+    """Return the states of a circuit: on above the threshold [W], without short pauses and runs."""
     states: BoolArray = power > threshold
     for value, least in ((False, min_off), (True, min_on)):
         if least > 1:

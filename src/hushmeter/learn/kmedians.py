@@ -41,16 +41,16 @@ class ConvergenceWarning(UserWarning):
 class Clustering:
     """Centres, labels and distances of one clustering."""
 
-    centres: FloatArray  # The centres. [kWh]
+    centres: FloatArray  # The centres [kWh]
     labels: Labels  # The nearest centre of every profile
-    # Distances to the nearest and to the second nearest centre. [kWh]
+    # Distances to the nearest and to the second nearest centre [kWh]
     first: FloatArray
     second: FloatArray
     n_iter: int = 0  # Number of steps
 
     @property
     def loss(self) -> float:
-        """The loss Σ_i ‖x_i − c_{label i}‖₁. [kWh]"""
+        """The loss Σ_i ‖x_i − c_{label i}‖₁ [kWh]."""
         return float(self.first.sum())
 
 

@@ -33,7 +33,7 @@ class Segment:
     # The same period in UTC, without its end
     start: str
     end: str
-    interval_s: float  # Period of the readings. [s]
+    interval_s: float  # Period of the readings [s]
     appliances: int | None  # Number of appliances in the paper
     hierarchies: int | None  # Number of hierarchies in the paper
     sparsity: float  # Sparsity in Table I

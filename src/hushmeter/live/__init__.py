@@ -1,6 +1,7 @@
 """Protection of a stream: readings come in as they are metered, protected values go out.
 
-A stream differs from a release in how cells arrive, how the state survives a crash, and who pays.
+A stream differs from a release in how cells arrive, how its state is kept after a crash, and how a
+ledger is charged.
 
 Modules: `windows` sorts readings into fixed windows of time; `stream` has the public terms, adds
 the noise and makes the messages; `state` keeps everything on the disk before it is published;

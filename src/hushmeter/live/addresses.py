@@ -57,7 +57,7 @@ RECONNECT_S = 5.0
 """Time after which a lost port is opened again [s]."""
 
 LONGEST_TELEGRAM = 1 << 16
-"""Bytes without a complete telegram after which they are thrown away."""
+"""Number of bytes without a complete telegram after which they are discarded."""
 
 FORMATS = ("csv", "parquet")
 

@@ -394,7 +394,7 @@ class Service:
             self.deliver()
 
     def _note(self, fate: str) -> None:
-        """Log what became of a reading of a meter that sends at fixed times."""
+        """Log how a reading of a meter that sends at fixed times was treated."""
         if fate in _FATE_SENTENCES:
             self._log(_FATE_SENTENCES[fate])
 
@@ -503,7 +503,7 @@ class Service:
         return granted, [self._status_item(number)]
 
     def _status_item(self, number: int) -> Item:
-        """Message that publication ends or goes on; what was spent is nobody's business."""
+        """Message that publication ends or goes on; it does not say what was spent."""
         day = self.terms.utc_day_of(number)
         status = "ended" if self.ended else "publishing"
         sentence = (

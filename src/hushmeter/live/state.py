@@ -445,7 +445,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 def _lock(path: Path) -> FileLock:
     """Take the lock of a state, or raise `DataError` with the process that holds it."""
     # A state has one lock, also if it is reached through a link. A lock that is only a file with a
-    # name would outlive a killed process.
+    # name would remain after a process was killed.
     real = path.resolve()
     lock = FileLock(real.with_name(f"{real.name}.lock"), mode=0o600, fallback_to_soft=False)
     with one_sentence(path, "used"):

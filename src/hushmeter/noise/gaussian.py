@@ -574,7 +574,7 @@ def unit_sigma(epsilon: float, delta: float, spread: bool) -> float:
 
 
 def smallest(holds: Callable[[float], bool], low: float) -> float:
-    """Smallest number from `low` on from which a condition holds for good, rounded up."""
+    """Smallest number, at least `low`, from which on a condition always holds, rounded up."""
     if holds(low):
         return low
     high = max(1.0, 2 * low)

@@ -98,9 +98,7 @@ def stair_numbers(classes: Any, out: Any) -> None:
 def place_on_stairs(
     classes: Any, words: Any, word_bits: int, steps: int, inner: int, numbers: Any, out: Any
 ) -> int:
-    """Write the noise for a class and a stair number, at a uniform place on the stair.
-
-    Units: `out` [grid steps].
+    """Write the noise [grid steps] for a class and a stair number, at a uniform place on the stair.
 
     Notes
     -----

@@ -557,7 +557,7 @@ class LossDistribution(GridDistribution):
         return sum(times * self.log_second_moment(step) for step, times in moved.worst)
 
     def _typical_loss(self, steps: int) -> float:
-        """Return the loss of one value that decides whether a composition is of use."""
+        """Return the loss of one value that decides whether a composition is worth computing."""
         return self.largest_loss(steps)
 
     def _sum_of_losses(self, steps: Steps, delta: float) -> float:  # noqa: ARG002

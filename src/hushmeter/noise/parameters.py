@@ -49,7 +49,7 @@ def exact(name: str, value: Any) -> Fraction:
 
 @lru_cache(maxsize=4096)
 def _read_float(name: str, value: float) -> Fraction:
-    """As `_read_number`; a search over ε reads the same few floats again and again."""
+    """Do what `_read_number` does, with a cache: a search over ε reads the same floats often."""
     return _read_number(name, value)
 
 

@@ -143,7 +143,7 @@ def upper_bound_words(level: LevelStability) -> str:
 
 
 def place_centres(centres: FloatArray) -> FloatArray:
-    """Return a place in the plane for every cluster centre (`centres` [kWh])."""
+    """Return the place of every centre in the plane: energy of the day [kWh], mean hour [h]."""
     energy = centres.sum(axis=1)
     hours = np.arange(centres.shape[1]) + 0.5
     weight = np.maximum(centres, 0.0)

@@ -108,10 +108,7 @@ def summarise_stretches(trace: Trace, points: int = POINTS) -> dict[str, Any]:
 
 
 def draw_thresholds(learnt: LearntHome, power: FloatArray) -> tuple[Figure, dict[str, Any]]:
-    """Draw one histogram of power for each circuit, with its threshold and its levels.
-
-    Units: `power` [W].
-    """
+    """Draw a histogram of the power [W] of each circuit, with its threshold and its levels."""
     circuits = learnt.circuits
     rows = -(-len(circuits) // COLUMNS)
     figure = new_figure(3.0 * COLUMNS, 2.1 * rows + 0.7)
@@ -252,10 +249,7 @@ def _strip_legend(figure: Figure) -> None:
 
 
 def draw_hours(hourly: FloatArray, released: Mapping[float, FloatArray]) -> Figure:
-    """Draw the hourly means of one day, true and released, with one panel for each ε.
-
-    Units: `hourly`, `released` [W].
-    """
+    """Draw the true and the released hourly means of one day [W], with one panel for each ε."""
     from matplotlib.ticker import MaxNLocator
 
     columns = min(2, len(released))

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 class Load:
     """Statistics of the true load, to which the buyer's errors are compared."""
 
-    hourly_sd_w: float  # Standard deviation of the true hourly means. [W]
-    forecast_w: float  # Root mean square error e₀ of the forecast on true data. [W]
-    lag_h: int  # The forecast repeats the value of this many hours before. [h]
-    # Standard errors of the first two, if they were computed from released hours; 0 for true
-    # readings. [W].
+    hourly_sd_w: float  # Standard deviation of the true hourly means [W]
+    forecast_w: float  # Root mean square error e₀ of the forecast on true data [W]
+    lag_h: int  # The forecast repeats the value of `lag_h` hours before
+    # Standard errors of the first two [W], if they were computed from released hours; 0 for true
+    # readings
     hourly_sd_se_w: float = 0.0
     forecast_se_w: float = 0.0
 
@@ -120,14 +120,15 @@ SEED = 0
 class DayClusters:
     """Days of the household and the centres of the buyer's clusters."""
 
-    days: FloatArray  # Hourly energies of the household. [kWh]
-    centres: FloatArray  # Centres of the clusters. [kWh]
+    days: FloatArray  # Hourly energies of the household [kWh]
+    centres: FloatArray  # Centres of the clusters [kWh]
 
 
 def cluster_days(trace: Trace, profiles: ArrayLike | None = None) -> DayClusters | None:
     """Return the household's complete days and the clusters to which a buyer assigns them.
 
-    Units: `profiles` [kWh].
+    `profiles` are days that the buyer knows already [kWh]; without them, the clusters are those of
+    the household's own days.
     """
     days = whole_days(trace)
     if not len(days) or (profiles is None and len(days) < FEWEST_DAYS):
@@ -143,7 +144,7 @@ def cluster_days(trace: Trace, profiles: ArrayLike | None = None) -> DayClusters
 
 
 def whole_days(trace: Trace) -> FloatArray:
-    """Return the hourly energies of every day without a gap, counted from the first hour. [kWh]"""
+    """Return the hourly energies of every day without a gap, counted from the first hour [kWh]."""
     hourly = trace.hourly()
     steps = np.arange(len(hourly)) if hourly.steps is None else np.asarray(hourly.steps)
     energies = np.full(int(steps[-1]) + 1, np.nan)

@@ -33,14 +33,14 @@ USES = ("hourly", "forecast", "clusters", "appliances")
 class Buyer:
     """The buyer's use of the data and its value."""
 
-    value: float = 60.0  # Value V of a year of perfect data of one household. [money/year]
+    value: float = 60.0  # Value V of a year of perfect data of one household [money/year]
     # Quality q of the data: the fidelity of the hourly curve, e₀/(error of an hourly forecast), the
     # share of days that stay in their cluster, or the mean visibility of the appliances.
     use: str = "hourly"
     # Exponent k of the value V·q^k. Below 1, low quality already has much of the value; above 1,
     # only high quality has.
     shape: float = 0.5
-    # Cost of collecting the data of one household, independent of ε. [money/year]
+    # Cost of collecting the data of one household [money/year], independent of ε
     handling: float = 0.0
 
     def __post_init__(self) -> None:
@@ -128,7 +128,7 @@ class Sale:
     home: Home  # The appliances
     unit: Unit  # The unit of protection
     load: Load  # Statistics of the true load
-    weights: tuple[float, ...]  # Harm w_i of each appliance. [money/year]
+    weights: tuple[float, ...]  # Harm w_i of each appliance [money/year]
     buyer: Buyer  # The buyer
     days: DayClusters | None = None  # The household's days and the buyer's clusters
     redrawn: Sequence[DayClusters] = ()  # The same with the errors of released hours drawn again
@@ -270,7 +270,7 @@ EVERY_TOLERANCE = 0.1
 """Largest relative difference between the requested and the used length of released readings."""
 
 HARM = 10.0
-"""Default harm w_i of every appliance. [money/year]"""
+"""Default harm w_i of every appliance [money/year]."""
 
 REDRAWN = 8
 """Number of draws of the errors of released hours, for the standard error of clusters."""

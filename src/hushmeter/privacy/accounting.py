@@ -56,19 +56,19 @@ class ApplianceAccount:
     watts : float
         Its protected power [W].
     reading : Composition or None
-        One released value during which it is on, or off.
+        Privacy loss of one released value: whether the appliance is on during it.
     run : Composition or None
-        One run; None if its length is unknown.
+        Privacy loss of one run; None if its length is unknown.
     run_readings : int or None
-        Metered readings that the run can overlap.
+        Number of metered readings that the run can overlap.
     day : Composition or None
-        All values of a day: on for `use_s_per_day` of the appliance, or all day if that is
-        unknown.
+        Privacy loss of all values of a day, on which the appliance is on for its `use_s_per_day`,
+        or all day if that is unknown.
     when : Composition or None
-        The time of a run within its day, if the release hides only that. The sums of the
-        days then show whether it ran, so that `reading`, `run` and `day` are None.
+        Privacy loss of the time of a run within its day, if the release hides only this time. The
+        sums of the days then show whether it ran, so that `reading`, `run` and `day` are None.
     unknown : UnknownMoment or None
-        One run, for an attacker who does not know when it happens.
+        What an attacker who does not know the time of a run can find out about it.
     """
 
     name: str

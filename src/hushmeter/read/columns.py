@@ -77,7 +77,7 @@ class Column:
         return has_word(self.name, "meters") and not has_word(self.name, "kinds")
 
     def numbers(self, path: Path) -> FloatArray:
-        """Its values; NaN where a cell is empty."""
+        """The values of the column; NaN where a cell is empty."""
         values, odd = to_numbers(self.data, self.decimal)
         if self.factors is not None:
             odd = odd | (np.isnan(self.factors) & (values != 0) & np.isfinite(values))

@@ -296,7 +296,7 @@ def number_repeats(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _span(channels: Sequence[Channel], interval_s: float, path: Path) -> tuple[float, int]:
-    """Where all channels are there: start on a whole multiple of the interval, cells."""
+    """Start [s] and number of cells of the time that all channels cover, in whole intervals."""
     first = max(channel.seconds[0] for channel in channels)
     last = min(channel.seconds[-1] for channel in channels)
     if last < first:

@@ -74,7 +74,7 @@ class Feed:
 
 
 def parse_feed(path: Path) -> Feed:
-    """Walk the feed once; every element is dropped as soon as it has been read."""
+    """Read the feed once; every element is dropped as soon as it has been read."""
     from xml.etree.ElementTree import ParseError
 
     from defusedxml import DefusedXmlException
@@ -100,7 +100,7 @@ def parse_feed(path: Path) -> Feed:
 
 
 class _Walk:
-    """Where the walk through the feed stands."""
+    """The state of reading a feed: links, block and content of the current entry."""
 
     def __init__(self) -> None:
         self.links: dict[str, list[str]] = {}

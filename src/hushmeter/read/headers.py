@@ -39,7 +39,7 @@ def load_words() -> dict[str, Any]:
 
 @cache
 def missing_marks() -> frozenset[str]:
-    """Marks of a missing value, in lower case."""
+    """Texts that stand for a missing value, in lower case."""
     return frozenset(text.lower() for text in load_words()["missing"])
 
 
@@ -99,7 +99,7 @@ def _has_unit(text: str, kind: str) -> bool:
 def find_source(text: str) -> str | None:
     """Return "gas", "water" or "heat" if the text names one of them."""
     electric = find_unit(text) is not None
-    # The electric circuit of a water heater is no water meter.
+    # The electric circuit of a water heater is not a water meter.
     heater = electric or has_word(text, "heaters")
     for source in ("gas",) if heater else ("gas", "water", "heat"):
         if has_word(text, source):
@@ -113,8 +113,8 @@ def find_source(text: str) -> str | None:
 class Meaning:
     """What the header of a column of numbers says."""
 
-    # import, use, net, export, production, battery, other (a quantity that is no electric energy or
-    # power), or "" where the header does not say.
+    # import, use, net, export, production, battery, other (a quantity that is not electric energy
+    # or power), or "" if the header does not say
     flow: str
     unit: str | None  # Electric unit
     counter: bool  # True if the header names a register
@@ -132,7 +132,7 @@ def read_meaning(name: str, context: str = "") -> Meaning:
     generic = _is_generic(name)
     flow = _flow(text, unit, obis)
     counter = has_word(text, "counter") or (obis is not None and obis[2] == "8")
-    # Data bases sample a counter by its first or last value in an interval.
+    # Databases sample a counter by its first or last value in an interval.
     counter |= bool(unit) and re.search(r"[._ ](first|last)(_value)?$", name.lower()) is not None
     return Meaning(
         "use" if flow == "" and generic and has_word(name, "homes") else flow,
@@ -145,14 +145,14 @@ def read_meaning(name: str, context: str = "") -> Meaning:
 
 
 def _is_generic(name: str) -> bool:
-    """True if a name has no word of its own, such as that of a circuit."""
+    """True if a name has general words alone, and none such as the name of a circuit."""
     units = _units("electric")
     words = (w for w in split_words(name) if w not in units and not w.isdigit())
     return all(has_word(word, *GENERIC) for word in words)
 
 
 def _flow(text: str, unit: str | None, obis: re.Match[str] | None) -> str:
-    """Direction or quantity; what is not the home's use is looked for first."""
+    """Direction or quantity of a column; all others are looked for before the home's use."""
     if find_source(text) or (unit is None and has_other_unit(text)):
         return "other"
     if PRICE.search(text):
@@ -209,7 +209,7 @@ class Layout:
     values: tuple[str, ...]  # Columns that are added up to the reading of the meter
     unit: str | None = None  # Unit of the values; None if the file or the user states it
     end: str | None = None  # Column of the end of the interval
-    stamp: str = "start"
+    stamp: str = "start"  # Whether times name the start or the end of an interval
     counter: bool = False  # True if the values are those of a counter
     step: float | None = None  # Step of the counter or the readings, in `unit`
     tz: str | None = None  # Zone of times that carry none
@@ -220,20 +220,21 @@ class Layout:
     circuits: bool = False
     ignore: frozenset[str] = frozenset()
     country: str = ""  # Where the source is used, for the documentation
-    # True if the source writes a row for every interval, so that a row lacks only where the meter
-    # or its connection failed.
+    # True if the source writes a row for every interval, so that a row is missing only where the
+    # meter or its connection failed
     regular: bool = True
-    # True if the layout was checked on a real file, False if on a made-up one only
+    # True if the layout was checked on a real file, False if only on a made-up one
     verified: bool = False
     refuse: str = ""  # Why files of this layout are not read
     note: str = ""  # A sentence about every file
     column_notes: dict[str, str] = field(default_factory=dict)  # Sentences about some columns
     names: dict[str, str] = field(default_factory=dict)  # Names of circuits by their columns
-    poles: dict[str, tuple[str, ...]] = field(default_factory=dict)  # Columns that are added up
+    # Name of a circuit → columns that are added up
+    poles: dict[str, tuple[str, ...]] = field(default_factory=dict)
     prepare: str = ""  # The function of `PREPARATIONS` for what only this format needs
 
     def prepared(self, table: Any, notes: list[str]) -> Any:
-        """The table with the names and units that this layout needs; `notes` are added to."""
+        """The table with the names and units of this layout; sentences are added to `notes`."""
         if self.refuse:
             raise DataError(self.refuse)
         if self.prepare:
@@ -308,7 +309,7 @@ def _add_poles(table: Any, layout: Layout, notes: list[str]) -> Any:
 
 
 def _kilowatts_of_sub_meters(table: Any, layout: Layout, _: list[str]) -> Any:
-    """Bring the sub-meters of UCI, Wh of a minute, to the unit of the meter, kW."""
+    """Convert the sub-meters of UCI from Wh per minute to kW, the unit of its meter."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

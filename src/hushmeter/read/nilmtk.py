@@ -99,7 +99,7 @@ def read_nilmtk(path: Path, options: ReadOptions, *, circuits: Circuits = "leave
         except HushmeterError:
             raise
         except Exception as error:
-            # A damaged file makes HDF5 and PyTables raise whatever they met first.
+            # For a damaged file, HDF5 and PyTables raise errors of many kinds.
             reason = " ".join(str(error).split())[:160].rstrip(".")
         _forget_half_open_files()
     raise DataError(f"{path} is no readable NILMTK file: {reason}.")

@@ -175,7 +175,7 @@ class MemoryFile(SystemPath):
         raise DataError(f"{self} is only in memory, and this format needs a file.")
 
     def open(self, *_: Any, **__: Any) -> Any:
-        """Its bytes as a stream."""
+        """The bytes of the file as a stream."""
         return io.BytesIO(self.data)
 
 

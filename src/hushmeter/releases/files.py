@@ -221,7 +221,7 @@ def read_release(path: str | Path, receipt: str | Path | None = None) -> Release
     path : str or Path
         The file or the folder that `Release.save` wrote.
     receipt : str or Path, optional
-        Its public receipt, if that has another place.
+        The public receipt, if it is not beside the release.
 
     Returns
     -------

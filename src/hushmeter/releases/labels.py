@@ -27,10 +27,10 @@ from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, TimeArray, Trace,
 
 CELLS, BANDS, REST, REGISTER = "cells", "bands", "rest", "register"
 VIEWS = (CELLS, "days", "months", "typical-day")
-"""The tables that the word "views" means."""
+"""The tables that the word "views" stands for."""
 
 HOURLY_COST = 1.10
-"""Largest error of a cell beside other tables, as a multiple of that of the cells alone."""
+"""Largest error of a cell that is released with other tables, relative to cells alone."""
 
 MODEL_DAYS = 30
 """Days of the month for which errors are stated if the times of a release are not known."""
@@ -58,7 +58,7 @@ class Cells:
     shares : array, shape (n,), or None
         Share of the readings of every cell that are present; None if none is missing.
     model : bool
-        True if these are the cells of a common month or year, because the times are not known.
+        True if these are the cells of a model month or year, because the times are not known.
     """
 
     times: Trace
@@ -104,7 +104,7 @@ class Cells:
 
     @cached_property
     def hour_of_day(self) -> IntArray:
-        """The same without windows that a change of the clock repeats: they have no label."""
+        """The same as `of_day`, but windows that a change of the clock repeats have no label."""
         key = self.days.place * (self.per_day + 1) + self.of_day
         first = np.unique(key, return_index=True)[1]
         hours = np.full(key.size, NO_LABEL)
@@ -171,7 +171,7 @@ class LabelledTable(Table):
 
 
 def make_tables(words: Iterable[str], cells: Cells) -> tuple[LabelledTable, ...]:
-    """Return the tables that words mean; `register` is a view and needs no table of its own."""
+    """Return the tables that words name; `register` is a view and needs no table of its own."""
     names, bands = split_words(words)
     tables = [_MAKERS[name](cells) for name in names if name != REGISTER]
     for number, group in enumerate(_disjoint(bands, cells)):
@@ -235,7 +235,7 @@ def _grouped(
 ) -> LabelledTable:
     """A table of cells with equal keys, in the order of the keys; a negative key means no label.
 
-    `columns` names the labels, given one cell of each.
+    `columns` returns the names of the labels, given one cell of each.
     """
     inside = np.logical_and.reduce([key >= 0 for key in keys])
     joined = np.zeros(len(cells), dtype=np.int64)
@@ -307,7 +307,7 @@ _MAKERS: dict[str, Callable[[Cells], LabelledTable]] = {
 
 @dataclass(frozen=True)
 class _Range:
-    """Part of a band: days of the week, and a stretch of the clock [s since midnight]."""
+    """Part of a band: days of the week, and a part of these days [s since midnight]."""
 
     days: tuple[int, ...]
     start_s: int
@@ -316,7 +316,7 @@ class _Range:
     def inside(self, cells: Cells) -> BoolArray:
         """True for the windows of a week in the range, shape (7, windows of a day).
 
-        A range over midnight belongs to the day it is in.
+        In a range such as 22:00-06:00, the hours after midnight count for their own weekday.
         """
         clock = np.arange(cells.per_day) * cells.interval_s
         if self.start_s < self.stop_s:
@@ -352,7 +352,7 @@ def _parse_range(band: str, text: str) -> _Range:
 
 
 def _parse_days(band: str, word: str) -> tuple[int, ...]:
-    """Days of the week of a word: a set, one day, or a stretch such as mon-thu."""
+    """Days of the week that a word names: a set, one day, or a range such as mon-thu."""
     if word in _DAY_SETS:
         return tuple(_DAY_SETS[word])
     ends = [WEEKDAYS.index(day) if day in WEEKDAYS else NO_LABEL for day in word.split("-")]

@@ -30,22 +30,22 @@ if TYPE_CHECKING:
 class Payment:
     """What a release paid: the price of each UTC day, for the change that the ledger protects."""
 
-    days: int
-    price: Price
-    protects: DayChange
-    ledger: str
+    days: int  # Number of UTC days that were charged
+    price: Price  # Price of each day
+    protects: DayChange  # The change of a day that the ledger protects
+    ledger: str  # Name of the ledger
     _done: list[str] = field(default_factory=list, repr=False)
 
     @property
     def sentence(self) -> str:
-        """What was charged, with its unit."""
+        """One sentence about what was charged, and for which change of a day."""
         days = "1 day" if self.days == 1 else f"{self.days} days"
         return (
             f"{self.ledger} was charged for {days}: each {price_text(self.price, self.protects)}."
         )
 
     def written(self, sha256: str) -> None:
-        """State the SHA-256 of the data file after it was written."""
+        """Record the SHA-256 of the data file; call this after the file was written."""
         self._done.append(sha256)
 
 
@@ -53,8 +53,9 @@ class Payment:
 def pay_for_release(
     url: str, release: Release, *, meter: str, stream: str = "load"
 ) -> Iterator[Payment]:
-    """Charge each UTC day of a release to a meter in one of its streams; see `Payment.written`.
+    """Charge each UTC day of a release to a meter in one of its streams.
 
+    The ledger records the release as written only if `Payment.written` is called inside the block.
     Raise `InputError` if the cost cannot be stated, and `BudgetError` if a day was released before
     in this stream or a cap does not allow the release; nothing is charged then.
     """
@@ -64,7 +65,7 @@ def pay_for_release(
     margin = unit.metering.copies - 1 + unit.metering.reach
     days = covered_days(release.promise.cells.times, margin * unit.interval_s)
     charge = Charge(f"release-{secrets.token_hex(8)}", stream, _terms(release))
-    # The key is thrown away: nobody can test guesses of the readings against the ledger.
+    # The key is not kept, so that nobody can test guesses of the readings against the ledger.
     digest = hmac.new(
         secrets.token_bytes(32), release.private.input["sha256"].encode(), hashlib.sha256
     ).hexdigest()
@@ -78,7 +79,7 @@ def pay_for_release(
 
 
 def covered_days(values: Trace, margin_s: float = 0.0) -> list[str]:
-    """Return in order the UTC days that values cover, with a margin before and after each [s]."""
+    """Return the UTC days that values cover, with a margin [s] before and after each value."""
     margin = np.timedelta64(round(margin_s * 1e9), "ns")
     length = np.timedelta64(round(values.interval_s * 1e9), "ns")
     first = (values.times - margin).astype("datetime64[D]").astype(np.int64)
@@ -91,7 +92,7 @@ def covered_days(values: Trace, margin_s: float = 0.0) -> list[str]:
 
 
 def price_of(promise: Promise, protects: DayChange, composition_delta: float = 0.0) -> Price:
-    """Compute what each day costs; raise `InputError` if it is not clamped as the ledger needs."""
+    """Compute what each day costs; raise `InputError` if the clamp is not what the ledger needs."""
     unit, start = promise.unit, promise.cells.times.start
     whole = unit.window == 1 and start.astype(np.int64) % round(unit.interval_s * 1e9) == 0
     change = protects.on_unit(

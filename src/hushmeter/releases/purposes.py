@@ -44,20 +44,20 @@ _SLACK = 1 + 1e-9
 
 @dataclass(frozen=True)
 class Purpose:
-    """One thing that released data can be for.
+    """One purpose for which released data can be used.
 
     Attributes
     ----------
     name : {"hour", "day", "month", "profile", "register"}
         The word after `--for`.
     field : str
-        Its field of `Errors`.
+        The field of `Errors` with its standard error.
     unit : {"W", "kWh"}
         Unit of its number.
     subject : str
         What its number is about, for a sentence.
     own : str
-        What the number is compared with in the own use of a household.
+        The part of the household's own use with which the number is compared.
     """
 
     name: str
@@ -102,15 +102,16 @@ class Errors:
     value_w : float or None
         Standard error of a released value [W]; None if no values are released, only sums.
     hour_w : float or None
-        Of the mean power of an hour [W]; None if the values are longer than an hour.
+        That of the mean power of an hour [W]; None if the values are longer than an hour.
     day_kwh : float
-        Of the energy of a day [kWh].
+        That of the energy of a day [kWh].
     month_kwh : float
-        Of the energy of a month [kWh].
+        That of the energy of a month [kWh].
     profile_w : float or None
-        Of an hour of the typical day of a month [W]; None if the values are longer than an hour.
+        That of an hour of the typical day of a month [W]; None if the values are longer than an
+        hour.
     register_kwh : float
-        Of the energy since the first value, root mean square over the period [kWh].
+        That of the energy since the first value [kWh], as a root mean square over the period.
     """
 
     value_s: float

@@ -82,7 +82,7 @@ class Request:
     clamp : (low, high), optional
         Bounds to which metered readings are set [W].
     hourly_cost : float, default 1.10
-        With several tables: largest error of a cell, as a multiple of that of the cells alone.
+        If there are several tables: largest error of a cell, relative to a release of cells alone.
     max_epsilon : float, default 20
         Largest accepted ε.
     accept_learnt : bool, default False

@@ -290,9 +290,10 @@ def deconvolve(
     points: int = POINTS,
     steps: int = STEPS,
 ) -> tuple[FloatArray, FloatArray]:
-    """Mean and standard deviation of non-negative loads given values with noise.
+    """Mean and standard deviation [W] of non-negative loads, given values with noise [W].
 
-    Units: `values`, `log_likelihood`, `std` [W].
+    `log_likelihood` is the log-density of the noise at every difference between a value and a
+    load, and `std` its standard deviation [W].
 
     Notes
     -----

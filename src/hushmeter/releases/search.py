@@ -33,10 +33,10 @@ from hushmeter.releases.request import Request
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, intervals_in, nearest_multiple
 
 RESOLUTIONS_S = (60, 300, 900, 1800, 3600)
-"""Lengths of cells that are searched, beside that of the readings. [s]"""
+"""Lengths of cells that are searched [s], beside that of the readings."""
 
 LONG_RESOLUTIONS_S = (21_600, SECONDS_PER_DAY)
-"""Longer lengths that are searched if the data is for days, months or register values. [s]"""
+"""Longer lengths [s] that are searched if the data is for days, months or register values."""
 
 LEAST_EPSILON, MOST_EPSILON = 5e-3, 20.0
 ODDS_SLACK = 3e-4

@@ -1,8 +1,8 @@
-"""`hm.verify`: is a release, or a released folder of a fleet, what its publisher states?
+"""`hm.verify`: check that a release, or a released fleet, is what its publisher states.
 
-The promise of a release is made again from its receipt and from the times of the released cells,
-and every number and sentence of the receipt is compared with the one that follows from it. Folders
-of another schema have verifiers of their own, which are imported only if such a folder is met.
+The promise of a release is computed again from its receipt and from the times of the released
+cells, and every number and sentence of the receipt is compared with the one that follows from it.
+A folder with a manifest is checked by a function of a higher package, which is imported only then.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ TOLERANCE = 1e-9
 """Relative difference between two ways to compute the same number."""
 
 VERIFIERS = {"manifest.json": "hushmeter.fleet.released_folder:check_released_folder"}
-"""Functions of higher packages that check a folder, by the file that describes it; each returns one
-sentence for everything that differs. They are imported only if such a folder is met."""
+"""Functions of higher packages that check a folder, by the name of the file that describes the
+folder; each returns one sentence for every difference. They are imported when they are needed."""
 
 SOURCES = {"typed", "catalogue", OTHER_DAYS, THESE_READINGS}
 
@@ -106,7 +106,7 @@ def verify(path: str | Path, *, key: str | Path | None = None) -> Verification:
 
 
 def import_name(name: str) -> Any:
-    """Import what a name such as "package.module:function" means."""
+    """Import the object that a text such as "package.module:function" names."""
     module, _, attribute = name.partition(":")
     return getattr(importlib.import_module(module), attribute)
 
@@ -116,8 +116,9 @@ def verify_release(
 ) -> Verification:
     """Compare a released file or folder with its public receipt.
 
-    `key` is the public key that must have signed the receipt, and `receipt` its place, if that is
-    another one. Raise `DataError` if the receipt cannot be read or is not one of this version.
+    `key` is the public key that must have signed the receipt, and `receipt` is the path of the
+    receipt if it is not beside the release. Raise `DataError` if the receipt cannot be read or does
+    not have the form of this version.
     """
     stated = receipt or receipt_path(path)
     found = read_receipt(stated)
@@ -148,7 +149,7 @@ def verify_release(
 
 
 def _contents(path: Path, receipt: Receipt) -> dict[str, bytes]:
-    """The content of every file of a release by its name; one that is missing is left out."""
+    """The content of every file of a release by its name; missing files are left out."""
     if not path.is_dir():
         with one_sentence(path, "read"):
             return {path.name: path.read_bytes()}
@@ -163,7 +164,7 @@ def _check_files(path: Path, receipt: Receipt, contents: Mapping[str, bytes]) ->
     """Every file has the SHA-256 and the size of the receipt, and there are no others."""
     stated = receipt.files
     if not path.is_dir():
-        # A file may have been renamed; it is the only one.
+        # A single file may have been renamed.
         stated = {path.name: next(iter(stated.values()))} if len(stated) == 1 else {}
     for name, facts in stated.items():
         if name not in contents:
@@ -186,7 +187,7 @@ def _check_files(path: Path, receipt: Receipt, contents: Mapping[str, bytes]) ->
 def _check_cells(
     path: Path, receipt: Receipt, contents: Mapping[str, bytes], made: list[Release]
 ) -> str:
-    """The cells have the number, times and digest of the receipt, and a file lies on the grid."""
+    """The cells have the number, times and digest of the receipt, and a file has its grid."""
     release = release_of(path, receipt, contents.get(path.name))
     made.append(release)
     found = describe_output(release) if path.is_dir() else describe_readings(release.trace)

@@ -45,12 +45,12 @@ if TYPE_CHECKING:
 class Utility:
     """Measured errors of released readings: their cost to the recipient."""
 
-    reading_error_w: float  # Mean absolute error of a reading. [W]
-    hourly_error_w: float  # Mean absolute error of the hourly means, see `Trace.hourly`. [W]
-    peak_error_w: float  # Absolute error of the largest hourly mean. [W]
-    daily_error_kwh: float  # Absolute error of the energy, scaled to a day. [kWh]
-    # The daily error times √30, because independent errors add up by their squares, times the
-    # price. [money].
+    reading_error_w: float  # Mean absolute error of a reading [W]
+    hourly_error_w: float  # Mean absolute error of the hourly means [W], see `Trace.hourly`
+    peak_error_w: float  # Absolute error of the largest hourly mean [W]
+    daily_error_kwh: float  # Absolute error of the energy [kWh], scaled to a day
+    # Error of the bill of a month [money]: the price times the daily error times √30, because the
+    # squares of independent errors add up
     monthly_bill_error: float
 
 

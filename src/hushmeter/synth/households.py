@@ -1,8 +1,9 @@
 """Simulated households: people who get up, leave, cook and travel, and a diary of what they did.
 
-A household draws its habits once (when it gets up, how long it works away, how often it travels)
-and then lives day by day. Loads are rectangles of power with exact times, so that readings of any
-length are exact means of the same life. The diary is the truth for statements about a meter.
+The habits of a household are drawn once (when people get up, how long they work away, how often
+they travel), and then every day is simulated. Loads are rectangles of power with exact times, so
+that readings of any length are exact means of the same loads. Statements about a meter can be
+compared with the diary, which is the truth.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ USUAL_APPLIANCES = (
 RARE_APPLIANCES = {"shower": 0.3, "heat pump": 0.25, "car charger": 0.25}
 """Further appliances and the share of households that have them."""
 CYCLES_S = {"fridge": ((600, 1100), (1500, 2900)), "heat pump": ((500, 1500), (900, 3000))}
-"""Ranges of the usual length of a run and of a pause of what switches by itself [s]."""
+"""Ranges of the usual lengths of a run and a pause [s] of appliances that switch by themselves."""
 METER_NOISE_W = 1.0
 """Standard deviation of one reading around the true mean [W]."""
 
@@ -70,12 +71,12 @@ class Diary:
     ----------
     days : tuple of DiaryDay
     base_w : float
-        Power of what is always on [W].
+        Power of everything that is always on [W].
     runs : dict of str to FloatArray, shape (R, 3)
         Start, end (UTC, s since 1970) and power [W] of every run of an appliance. A machine that
         heats in pulses has one row for every pulse.
     present : FloatArray, shape (P, 2)
-        Stretches in which somebody was awake and at home; UTC [s since 1970].
+        Start and end (UTC, s since 1970) of each time in which somebody was awake and at home.
     """
 
     days: tuple[DiaryDay, ...]
@@ -109,14 +110,14 @@ class Household:
 
 @dataclass(frozen=True)
 class Habits:
-    """What is known about the habits of a household before it is drawn.
+    """The habits of a household that can be chosen; all others are drawn.
 
     Parameters
     ----------
     works_away : bool, optional
         Whether the home is empty on most working days; drawn if not given.
     trips_per_month : float
-        Trips of 1 to 6 days in 30 days.
+        Mean number of trips in 30 days; a trip takes 1 to 6 days.
     weekly : tuple of int, optional
         Weekday (0 is Monday) and hour at which a tumble dryer runs for two hours every week.
     """
@@ -184,7 +185,7 @@ def household(
     zone : str
         Time zone of the home.
     appliances : iterable of str, optional
-        Names out of `APPLIANCES`. By default the usual ones and, by chance, the rare ones.
+        Names of `APPLIANCES`. By default the usual ones and, by chance, some of the rare ones.
     habits : Habits
         How often nobody is at home, and what happens every week.
     solar_w : float
@@ -268,7 +269,7 @@ def _draw_trips(life: _Life, days: int, per_month: float) -> list[bool]:
 
 
 def _live(life: _Life, day: date, away: bool) -> DiaryDay:
-    """Live one day: draw when people get up, leave, come back and go to bed, and what they use."""
+    """Simulate one day: when people get up, leave, come back and go to bed, and what they use."""
     if away:
         return DiaryDay(day, True)
     weekend = day.weekday() >= 5
@@ -398,7 +399,7 @@ def _run_weekly(life: _Life, days: Iterable[DiaryDay], weekly: tuple[int, int]) 
 
 
 def _run_cycles(life: _Life, span: tuple[float, float]) -> None:
-    """Run what switches by itself, day and night, also while people are away."""
+    """Run the appliances that switch by themselves, day and night, also while people are away."""
     for name, (on, off) in CYCLES_S.items():
         if name not in life.powers:
             continue
@@ -427,7 +428,7 @@ def _means(runs: Iterable[FloatArray], span: tuple[float, float], interval_s: fl
 
 
 def _solar(life: _Life, span: tuple[float, float], interval_s: float, peak_w: float) -> FloatArray:
-    """Return the power of solar panels [W]: a bell by day, with weather that differs by day."""
+    """Return the power of solar panels [W]: a bell-shaped curve and other weather on every day."""
     edges = np.arange(span[0], span[1] - interval_s / 2, interval_s)
     offset = utc_offsets(np.array(round(span[0]), "datetime64[s]"), life.zone)
     hours = (edges + offset) / SECONDS_PER_HOUR % 24

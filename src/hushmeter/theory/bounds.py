@@ -304,7 +304,7 @@ class BoundCurves:
     """One-shot accuracy as a function of ε under the paper's continuous Laplace noise."""
 
     epsilon: FloatArray
-    scale: FloatArray  # Laplace scale λ = Δf/ε. [W]
+    scale: FloatArray  # Laplace scale λ = Δf/ε [W]
     # E[α] of the relaxed attacker, the mean over all vectors of at most `max_switches` switches
     exact: FloatArray
     # The bounds in every form
@@ -349,7 +349,7 @@ def switch_limit(optimum: ArrayLike, share: float) -> FloatArray:
 def observed_limit(home: Home, trace: Trace, scale: ArrayLike) -> FloatArray:
     """Accuracy that no attacker of one jump exceeds, for the switches of a trace.
 
-    Units: `scale` [W].
+    `scale` is the scale of Laplace noise [W], or an array of them.
 
     Notes
     -----

@@ -135,8 +135,8 @@ def recovery_constant(
     negative and the theorem has no content.
 
     By default both constants are 0, which gives 4/((√3 − 1)·‖P‖₂). This is the paper's 0.015 if
-    ‖P‖₂ is 364 W, which is an inference. It is the default of every `printed` and `integral` form;
-    no value makes these forms valid.
+    ‖P‖₂ is 364 W; the paper does not state this norm. It is the default of every `printed` and
+    `integral` form, although no value makes these forms valid.
     """
     norm = float(np.linalg.norm(power_vector(powers)))
     root = math.sqrt(3 * (1 - isometry_4u)) - math.sqrt(1 + isometry_3u)

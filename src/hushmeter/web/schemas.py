@@ -281,7 +281,7 @@ class SessionModel(Answer):
 
 
 class Strip(Answer):
-    """When one appliance was on, and when the attacker believes so [ms since 1970, UTC]."""
+    """When one appliance was on, and when the attacker says so [ms since 1970, UTC]."""
 
     appliance: str
     truth: Runs

@@ -7,12 +7,12 @@ replaces it. The processes are forked from one that only loads code (`preload`).
 nothing heavy, so that loading can begin before the server itself is imported.
 
 *What such a process may reach.* Readers refuse files that lead to other files. If a reader has a
-fault, the operating system must hold: Linux offers Landlock (since 5.13), by which a process gives
-up its rights for good, without being administrator. A worker keeps the right to read the code of
-Python and of its packages, and the zones of time; it can open no other file, write none, and start
-no program. Since Linux 6.7 it can neither connect to an address nor wait at one (TCP), and since
-6.12 it cannot send signals to other processes. Landlock does not hide the names and sizes of files,
-and does not stop UDP.
+fault, the operating system is the protection: Linux offers Landlock (since 5.13), by which a
+process gives up its rights until it ends, without being administrator. A worker keeps the right to
+read the code of Python and of its packages, and the zones of time; it can open no other file, write
+none, and start no program. Since Linux 6.7 it can neither connect to an address nor wait at one
+(TCP), and since 6.12 it cannot send signals to other processes. Landlock does not hide the names
+and sizes of files, and does not stop UDP.
 """
 
 from __future__ import annotations
@@ -427,7 +427,7 @@ def find_confinement() -> Confinement:
 
 
 def confine(readable: Iterable[Path] = ()) -> Confinement:
-    """Give up, for good, all access of this process to files but the code of Python.
+    """Give up all access of this process to files, except to the code of Python, until it ends.
 
     It must be called before the process starts a thread.
     """
@@ -476,7 +476,7 @@ def _rights(version: int) -> _Rights:
 
 
 def _code_places() -> set[Path]:
-    """Where Python finds its own code, that of its packages and libraries, and zones of time."""
+    """Folders with the code of Python, of its packages and libraries, and with time zones."""
     paths = sysconfig.get_paths()
     names = [paths[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")]
     if site.ENABLE_USER_SITE:

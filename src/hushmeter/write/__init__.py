@@ -101,7 +101,7 @@ def meter_format(path: Path) -> str:
 
 
 def meter_bytes(trace: Trace, kind: str) -> bytes:
-    """Return the content of a file of readings (`trace` [W])."""
+    """Return the content of a file of this kind with the readings of a trace."""
     if kind == "h5":
         return nilmtk_bytes(trace)
     if kind == "xml":

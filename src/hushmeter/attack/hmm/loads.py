@@ -109,12 +109,8 @@ class NoisyEmission:
 def noisy_log_density(
     residuals: FloatArray, spread: float, noise: NoiseDistribution | None
 ) -> FloatArray:
-    """Log-density of the sum of a Gaussian and the noise.
+    """Log-density, at residuals [W], of a Gaussian of standard deviation σ [W] plus the noise.
 
-    Units: `residuals`, `spread` [W].
-
-    Notes
-    -----
     Rounding to the grid adds grid²/12 to σ².
     """
     if noise is None:
@@ -162,10 +158,7 @@ def _look_up(
 def gaussian_log_densities(
     readings: FloatArray, means: FloatArray, variance: float, *, relative: bool = False
 ) -> FloatArray:
-    """Gaussian log-densities of all readings in all states.
-
-    Units: `readings`, `means` [W]; `variance` [W²].
-    """
+    """Log-densities of readings [W] in states with Gaussian power: means [W], variance [W²]."""
     out = np.empty((readings.size, means.size))
     constant = 0.0 if relative else -0.5 * math.log(2 * math.pi * variance)
     _fill_gaussian(readings.copy(), means, -0.5 / variance, constant, relative, out)
@@ -207,7 +200,7 @@ class LoadModel:
     # Chain of each load, as in `ChainSet`
     transitions: tuple[FloatArray, ...]
     initial: tuple[FloatArray, ...]
-    variance: float  # Variance of the sum that belongs to no load. [W²]
+    variance: float  # Variance of the sum that belongs to no load [W²]
     noise: NoiseDistribution | None  # Known noise of the readings
     outlier: float  # Share of readings that no state explains
 

@@ -20,25 +20,25 @@ if TYPE_CHECKING:
     import torch
 
 CELL_S = 60.0
-"""Shorter readings are averaged over the largest whole number of readings within this time. [s]"""
+"""Shorter readings are averaged over the largest whole number of readings within this time [s]."""
 
 REACH_S = 4 * 3600.0
-"""Largest distance between the readings that one convolution combines. [s]"""
+"""Largest distance between the readings that one convolution combines [s]."""
 
 MEANS_S = (300.0, 900.0, 2700.0, 8100.0)
-"""Lengths of the centred means that are inputs of the network. [s]"""
+"""Lengths of the centred means that are inputs of the network [s]."""
 
 BASE_S = 4 * 3600.0
-"""Time over which the lowest mean is taken as the base load. [s]"""
+"""Time [s] over which the lowest mean is taken as the base load."""
 
 MARGIN_S = 2 * 3600.0
-"""Readings before and after a training window that its inputs are computed from. [s]"""
+"""Readings before and after a training window that its inputs are computed from [s]."""
 
 LAPLACE_SHAPE = math.log(2) / math.sqrt(2)
 """Median of |noise| over its standard deviation, for Laplace noise."""
 
 LEAST_NOISE_W = 20.0
-"""Smallest scale of the noise in training. [W]"""
+"""Smallest scale of the noise in training [W]."""
 
 MOST_NOISE = 1.3
 """Largest scale of the noise in training, in units of the power of the largest appliance."""
@@ -54,7 +54,7 @@ Sampler = Callable[[np.random.Generator, int], FloatArray]
 class Noise:
     """What the network knows about the noise of the readings."""
 
-    std: float = 0.0  # Standard deviation. [W]
+    std: float = 0.0  # Standard deviation [W]
     # Median of |noise| over the standard deviation, minus its value for Laplace noise. It is zero
     # without noise.
     shape: float = 0.0
@@ -195,7 +195,7 @@ class Encoder:
         self.cells, self.centre, self.spread = cells, centre, spread
 
     def encode(self, y: FloatArray, valid: BoolArray, noise: Sequence[Noise]) -> Inputs:
-        """Inputs of rows of readings [W] (`y` [W])."""
+        """Inputs of the network for rows of readings [W]; `valid` is False where there is none."""
         import torch
 
         size = self.cells.size

@@ -31,22 +31,22 @@ from hushmeter.formatting import short_duration
 from hushmeter.trace import Runs, Trace
 
 CELL_S = 60.0
-"""Interval on which the network works. [s]"""
+"""Interval on which the network works [s]."""
 
 SPREAD_W = 500.0
-"""Power by which the readings above the base load are divided. [W]"""
+"""Power by which the readings above the base load are divided [W]."""
 
 LARGEST_W = 2000.0
-"""Power of the largest appliance that the noise in training is made for. [W]"""
+"""Power of the largest appliance that the noise in training is made for [W]."""
 
 GAIN = 0.15
 """Standard deviation of the logarithm of the factor that a run is multiplied with."""
 
 SHIFT_W = 60.0
-"""Standard deviation of the shift of the base load. [W]"""
+"""Standard deviation of the shift of the base load [W]."""
 
 LEAST_STRANGE_W = 40.0
-"""Power above which a circuit of another type can disturb. [W]"""
+"""Power above which a circuit of another type can disturb [W]."""
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ def drop_silent_days(trace: Trace) -> Trace:
 
 
 def strange_circuits(trace: Trace) -> list[FloatArray]:
-    """Power of the circuits of no known type per minute, if they ever exceed 40 W. [W]"""
+    """Power of the circuits of no known type per minute [W], if they ever exceed 40 W."""
     minutes, known = to_minutes(trace), {kind.name for kind in TYPES}
     assert minutes.power is not None
     columns = [i for i, name in enumerate(trace.names or ()) if type_of(name) not in known]
@@ -211,7 +211,7 @@ def watt_encoder() -> WattEncoder:
 class HomeData:
     """Training data of one home."""
 
-    readings: FloatArray  # Mains. [W]
+    readings: FloatArray  # Mains [W]
     # Power [W] and states of each type; zero where it is not metered
     power: FloatArray
     states: BoolArray
@@ -338,7 +338,7 @@ class PopulationWindows:
         return math.exp(self.rng.normal(0, GAIN))
 
     def _circuit(self, size: int) -> FloatArray:
-        """Power of a circuit of another type around a time at which it is on. [W]"""
+        """Power [W] of a circuit of another type around a time at which it is on."""
         if not self.strange:
             return self._pulse(size)
         power = self.strange[int(self.rng.integers(len(self.strange)))]
@@ -348,7 +348,7 @@ class PopulationWindows:
         return power[rows] * self._gain()
 
     def _pulse(self, size: int) -> FloatArray:
-        """Rectangular pulses of an unknown appliance. [W]"""
+        """Rectangular pulses of an unknown appliance [W]."""
         power = 40.0 * 75.0 ** self.rng.random()
         length = int(1 + 60 * self.rng.random() ** 2)
         pause = int(length * (1 + 20 * self.rng.random()))
