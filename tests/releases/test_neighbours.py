@@ -251,7 +251,7 @@ def test_the_audit_covers_tables(tmp_path, monkeypatch, tables):
     assert audit(tmp_path / name, home, **given).problems == ()
 
     # A promise that declares half of the lengths is caught.
-    whole = Promise.lengths.func
+    whole = Promise.lengths.fget
     monkeypatch.setattr(Promise, "lengths", property(lambda self: whole(self) / 2))
     problems = audit(tmp_path / name, home, **given).problems
     assert any("the change of the table days in grid steps is" in problem for problem in problems)

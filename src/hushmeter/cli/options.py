@@ -397,7 +397,8 @@ def _replace_parameter(
             else:
                 own.append(parameter.replace(annotation=hints[name]))
         parameters = own + (added if last else [])
-        parameters.sort(key=lambda parameter: parameter.kind)
+        # The home comes first in every help.
+        parameters.sort(key=lambda parameter: (parameter.kind, parameter.name not in HOME_OPTIONS))
         run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {p.name: p.annotation for p in parameters}
         return run

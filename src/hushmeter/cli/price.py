@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 @takes_request("mechanism", "span", "every", "delta", epsilon=1, mechanism="laplace")
 def price(
     *,
-    request: Request,
     trace: Annotated[
         Path,
         typer.Option(
@@ -49,6 +48,7 @@ def price(
         ),
     ],
     epsilon: Annotated[str | None, EPSILONS] = None,
+    request: Request,
     harm: Annotated[
         list[str] | None,
         typer.Option(help="appliance=MONEY asked for a year without protection; may be repeated."),

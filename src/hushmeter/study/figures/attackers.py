@@ -179,7 +179,7 @@ def authors_programs(home: Home) -> tuple[Contender, ...]:
         "boxes": [],
     }
     return (
-        Contender("ALIP, authors’ rules", "alip", {**given, **rules}),
+        Contender("ALIP, authors’ rules", "alip", {**given, "rules": rules}),
         Contender("IP, authors’ rules", "ip", given),
     )
 
