@@ -49,7 +49,7 @@ def read_real_home(folder: Path, name: str) -> RealHome:
     start = np.datetime64(int(utc[0]), "s")
     watts = table["aggregate"].to_numpy(np.float64)[new]
     trace = Trace(watts, interval, start, steps=steps[new])
-    names = [column for column in table if column not in ("timestamp", "aggregate")]
+    names = [str(column) for column in table if column not in ("timestamp", "aggregate")]
     circuits = {c: table[c].fillna(0).to_numpy(np.float64)[new] for c in names}
     return RealHome(trace, circuits, utc[new], ZONES[name])
 
