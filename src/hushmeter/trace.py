@@ -75,6 +75,9 @@ class Metering:
     reach : int, default 0
         Further readings that a change can move, because the values of a counter at uneven times
         were interpolated.
+    registers : int, default 1
+        Number of counters, such as one for each tariff, whose differences were added up. The
+        steps of all of them are in `register_step_w`.
     unsettled : str, optional
         One sentence about what must be stated before these readings may be released; None if
         nothing is open.
@@ -82,8 +85,8 @@ class Metering:
     Raises
     ------
     InputError
-        If a step is negative or not finite, `copies` is not a whole number of at least 1, or
-        `stretch` is below 1.
+        If a step is negative or not finite, `copies` or `registers` is not a whole number of at
+        least 1, or `stretch` is below 1.
     """
 
     resolution_w: float = 0.0
@@ -91,12 +94,14 @@ class Metering:
     copies: int = 1
     stretch: float = 1.0
     reach: int = 0
+    registers: int = 1
     unsettled: str | None = None
 
     def __post_init__(self) -> None:
         for field in ("resolution_w", "register_step_w"):
             object.__setattr__(self, field, non_negative(field, getattr(self, field)))
-        object.__setattr__(self, "copies", whole("copies", self.copies))
+        for field in ("copies", "registers"):
+            object.__setattr__(self, field, whole(field, getattr(self, field)))
         object.__setattr__(self, "reach", whole("reach", self.reach, least=0))
         if not self.stretch >= 1:
             raise InputError(f"stretch must be at least 1, got {self.stretch!r}.")

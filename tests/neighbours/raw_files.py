@@ -384,8 +384,9 @@ def tariff_registers(house, meter):
         ["time", "Import T1 kWh", "Import T2 kWh", "Export T1 kWh", "Export T2 kWh"],
         [
             stamps(meter.starts, "%Y-%m-%d %H:%M:%S", AMSTERDAM),
-            *([f"{v:.3f}" for v in c] for c in columns),
+            *([f"{v:.{meter.places}f}" for v in c] for c in columns),
         ],
+        {"step": meter.step},
     )
 
 
@@ -1002,7 +1003,7 @@ WRITERS = {
     "register csv": Writer(written(csv, register), QUARTERS, ENERGY),
     "register of minutes": Writer(written(csv, register), (60,), (1e-4,)),
     "uneven register": Writer(written(csv, uneven_register), (900, 60), (1e-5,)),
-    "tariff registers": Writer(written(csv, tariff_registers), QUARTERS, (0.001,), solar=True),
+    "tariff registers": Writer(written(csv, tariff_registers), QUARTERS, (0.001, 1e-4), solar=True),
     "tariff energies": Writer(written(csv, tariff_energies), QUARTERS, ENERGY),
     "changes in a csv": Writer(
         written(csv, changes_only(lambda _: {})),

@@ -355,3 +355,10 @@ def test_a_register_is_the_same_after_a_moved_run():
 def test_bad_uses_are_refused_in_one_sentence(keywords, message):
     with pytest.raises(InputError, match=message):
         resolve_unit(**{"interval_s": 6.0, "home": HOME, **keywords})
+
+
+def test_when_is_refused_for_a_meter_with_several_registers():
+    """A run that moves from one tariff to the other moves the rounding of both registers."""
+    meter = hm.Metered(1800.0, Metering(register_step_w=2.0, registers=2), readings=48)
+    with pytest.raises(InputError, match="one of the 2 registers"):
+        resolve_unit("appliance", "when", interval_s=meter, home=HOME, appliance="kettle")

@@ -143,8 +143,8 @@ def test_the_audit_refuses_a_file_that_it_cannot_write(kind, tmp_path):
 @pytest.mark.parametrize("kind", [k for k in AUDITED if not WRITERS[k].refused_one])
 def test_the_audit_of_a_file_finds_its_values(kind, tmp_path):
     home = HOME.subset(["kettle", "fridge"])
-    # Sums of days need readings of one length, and a meter that records all that is used.
-    for span in ("run",) if kind == "uneven register" else ("run", "when"):
+    # Sums of days need readings of one length, one register, and a meter that records all use.
+    for span in ("run",) if kind in ("uneven register", "tariff registers") else ("run", "when"):
         path, options = written(kind, tmp_path, solar=span == "run")
         found = audit(path, home, span=span, pairs=3, options=options)
         assert found.problems == ()

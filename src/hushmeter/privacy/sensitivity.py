@@ -36,7 +36,10 @@ What the meter itself does to a reading is added (`hushmeter.trace.Metering`):
   direction. During the run this moves a released value by at most 2r/W more. After the run both
   ends have moved by E rounded up or down, so the value moves by at most r/W, and so may each of
   the N values of the period. With m values during the run, (N + m)·r/W is added to Δ1,
-  √(N + 3m)·r/W to Δ2, and all N values are touched.
+  √(N + 3m)·r/W to Δ2, and all N values are touched. If the differences of several registers
+  are added, as for tariffs, r is the sum of their steps: a run may lie in all of them. A run that
+  is moved from one register to another moves the rounding of both, so the sums of days are not
+  published for such a meter.
 * *Own lengths.* If reading i is a mean over its own length L_i and all L_i ≥ I/s, a run moves it by
   d_i = ∫p/L_i ≤ P and Σ d_i ≤ s·E/I. If it is an energy of L_i ≤ s·I divided by I, then d_i ≤ s·P
   and Σ d_i ≤ E/I. A run of R seconds overlaps at most ⌈s·R/I⌉ + 1 readings in both cases. The

@@ -382,6 +382,12 @@ def refuse_unknown_rounding(span: str, metering: Metering) -> None:
             "the span 'when' publishes the sums of the days, which show the time of a run if "
             "readings have different lengths, as those of this file have; protect a run or a day."
         )
+    if metering.registers > 1:
+        raise InputError(
+            "the span 'when' publishes the sums of the days, which show the time of a run if it "
+            f"moves from one of the {metering.registers} registers of the meter to another; "
+            "protect a run or a day."
+        )
     if not (metering.resolution_w or metering.register_step_w):
         raise InputError(
             "the span 'when' publishes the sums of the days, which show the time of a run if the "

@@ -349,6 +349,7 @@ def _local_series(
         interval_s=SECONDS_PER_DAY if daily else None,
         counter=not daily,
         step=options.step_size or 1.0,
+        added=2 if device.multi else 1,
         found=len(rows),
         complete=True,
         clock_changes=clock,

@@ -14,17 +14,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.errors import DataError
-from hushmeter.read.recording import Chooser, ReadOptions, Recording
+from hushmeter.read.recording import Chooser, ReadOptions, Recording, metering_of_sum
 from hushmeter.read.source import refuse_faults, refuse_outside
 from hushmeter.read.times import as_numpy
-from hushmeter.trace import Metering, Trace, iso
+from hushmeter.trace import Trace, iso
 
 MAINS = frozenset({"mains", "aggregate", "main"})
 REDD_INTERVAL_S = 3.0
@@ -242,7 +242,7 @@ def align(
         power=power,
         names=number_repeats([channel.name for channel in circuits]) if circuits else None,
         steps=keep - keep[0],
-        metering=Metering(resolution_w=step_w * len(outer), copies=copies),
+        metering=replace(metering_of_sum(step_w, len(outer)), copies=copies),
     )
     return Recording.of_trace(
         trace,

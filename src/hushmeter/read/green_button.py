@@ -429,7 +429,8 @@ def _series(
         chosen_s=options.interval_s,
         stamp=options.stamp or "start",
         # Values are whole numbers of the unit that the reading type declares.
-        step=options.step_size or 1.0,
+        step=options.step_size or max(scales),
+        added=len(parts),
         repeats="last",
         complete=True,
         notes=notes,

@@ -24,10 +24,16 @@ from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.clock import SECOND
 from hushmeter.errors import DataError
 from hushmeter.read.headers import missing_marks
-from hushmeter.read.recording import Chooser, Circuits, ReadOptions, Series, unit_factor
+from hushmeter.read.recording import (
+    Chooser,
+    Circuits,
+    ReadOptions,
+    Series,
+    metering_of_sum,
+    unit_factor,
+)
 from hushmeter.read.source import open_text
 from hushmeter.read.times import LATEST, unix_ns
-from hushmeter.trace import Metering
 
 MAX_FIELD = 1 << 20
 METER, DEVICE = "grid_consumption", "device_consumption"
@@ -229,6 +235,7 @@ class Changes:
     format: str
     # True if the first row is the value at the start of the recording, and not a change
     begins: bool = True
+    added: int = 1  # Columns or registers that a value is the sum of
 
 
 def change_series(changes: Changes, options: ReadOptions, path: Path) -> Series:
@@ -264,7 +271,7 @@ def change_series(changes: Changes, options: ReadOptions, path: Path) -> Series:
         complete=True,
         unsettled=_open_ends(changes, options, path),
         notes=_notes(changes, interval, energy),
-        metering=Metering(register_step_w=step * scale) if energy else Metering(step * scale),
+        metering=metering_of_sum(step * scale, changes.added, counter=energy),
     )
 
 

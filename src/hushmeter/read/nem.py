@@ -241,6 +241,7 @@ def _series(
         interval_s=60.0 * length,
         chosen_s=options.interval_s,
         step=options.step_size,
+        added=len(registers),
         zone=options.tz or MARKET_ZONE,
         complete=True,
         notes=notes,

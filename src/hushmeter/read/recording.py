@@ -212,6 +212,7 @@ class Series:
     # Step to which the meter rounds a value, in the file's unit. For a counter without a known
     # step, one whole unit is assumed.
     step: float | None = None
+    added: int = 1  # Columns or registers, each rounded by itself, that a value is the sum of
     # How the meter rounds, where the reader knows it; else it follows from `step`
     metering: Metering | None = None
     # What happens to several rows with one time: "last" keeps the last row; "leave out" keeps one
@@ -238,6 +239,16 @@ class Series:
             self.power = self.power[rows]
         if self.durations is not None:
             self.durations = self.durations[rows]
+
+
+def metering_of_sum(step_w: float, added: int = 1, *, counter: bool = False) -> Metering:
+    """How a meter rounds whose readings are sums of values that were rounded one by one.
+
+    A load may change all of them, so their steps [W] are added.
+    """
+    if counter:
+        return Metering(register_step_w=step_w * added, registers=added)
+    return Metering(resolution_w=step_w * added)
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.clock import SECOND, changes_clock
 from hushmeter.errors import DataError
 from hushmeter.formatting import count_of, short_duration
-from hushmeter.read.recording import PublicFacts, Recording, Series
+from hushmeter.read.recording import PublicFacts, Recording, Series, metering_of_sum
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Metering, iso
 
 LONGEST_INTERVAL_S = 90_000.0
@@ -538,8 +538,7 @@ def _metering(series: Series, placed: Placement, path: Path) -> Metering:
     """How the meter rounds, from the format, the header or an option, and what is still open."""
     scale = series.factor * (SECONDS_PER_HOUR / placed.interval_s if series.energy else 1.0)
     step = (series.step or (1.0 if series.counter else 0.0)) * scale
-    own = Metering(register_step_w=step) if series.counter else Metering(resolution_w=step)
-    known = series.metering or own
+    known = series.metering or metering_of_sum(step, series.added, counter=series.counter)
     unsettled = series.unsettled
     if unsettled is None and not series.complete and (placed.uneven or series.lacks):
         unsettled = (

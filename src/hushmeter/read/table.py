@@ -103,6 +103,7 @@ def read_plan(table: PlannedTable, options: ReadOptions, path: Path) -> Series:
         stamp=stamp,
         counter=plan.counter and energy,
         step=options.step_size or (layout.step if layout is not None else None),
+        added=len(plan.values or plan.circuits) * len(parts),
         clock_changes=sentence + clock.remark,
         zone=options.tz or plan.time.zone,
         mains="metered" if plan.values else "sum of sub-meters",
@@ -137,7 +138,14 @@ def _of_changes(series: Series, options: ReadOptions, path: Path) -> Series:
             f"{path} is in {series.unit}: a table of changes holds power, or the values of a "
             "counter (`counter=yes`)."
         )
-    changes = Changes("The meter", series.times / SECOND, series.values, series.unit, series.format)
+    changes = Changes(
+        "The meter",
+        series.times / SECOND,
+        series.values,
+        series.unit,
+        series.format,
+        added=series.added,
+    )
     found = change_series(changes, options, path)
     found.notes = [*series.notes, *found.notes]
     found.zone, found.clock_changes = series.zone, series.clock_changes

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from hushmeter.releases.release import Release
 
 SCHEMA = "hushmeter-receipt-3"
-METERING = ("resolution_w", "register_step_w", "copies", "stretch", "reach")
+METERING = ("resolution_w", "register_step_w", "copies", "stretch", "reach", "registers")
 """What a receipt states about how the meter rounds."""
 
 
