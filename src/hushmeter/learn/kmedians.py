@@ -2,6 +2,9 @@
 
 The loss of centres c is L(c) = Σ_i min_j ‖x_i − c_j‖₁ [kWh]. Lloyd's steps never raise it: they
 assign every profile to its nearest centre and move every centre to the medians of its profiles.
+
+The inner loops are compiled. They get the centres transposed, shape (d, k), so that the innermost
+loop runs over centres, which the compiler turns into vector instructions.
 """
 
 from __future__ import annotations
@@ -16,11 +19,11 @@ from itertools import pairwise
 from typing import Any, Self, TypeVar
 
 import numpy as np
+from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from hushmeter.checks import FloatArray, whole
 from hushmeter.errors import DataError, InputError, UnknownNameError
-from hushmeter.learn import kmedians_kernels as kernels
 
 Labels = NDArray[np.int32]
 
@@ -31,6 +34,141 @@ FEW_ROWS = 20_000
 
 SEARCH_ROWS = 10_000
 """Initial centres are searched on at most this many profiles (or a hundred for each cluster)."""
+
+SLACK = 1e-12
+"""Relative rounding error of a sum of distances."""
+
+
+@njit(cache=True, nogil=True)
+def _distance(profile: Any, centre: Any) -> Any:
+    """Return Σ_t |x_t − c_t|, in four independent sums that the processor computes in parallel."""
+    a = b = c = d = 0.0
+    hours = profile.size // 4 * 4
+    for t in range(0, hours, 4):
+        a += abs(profile[t] - centre[t])
+        b += abs(profile[t + 1] - centre[t + 1])
+        c += abs(profile[t + 2] - centre[t + 2])
+        d += abs(profile[t + 3] - centre[t + 3])
+    for t in range(hours, profile.size):
+        a += abs(profile[t] - centre[t])
+    return (a + b) + (c + d)
+
+
+@njit(cache=True, nogil=True)
+def _distances(profile: Any, across: Any, sums: Any) -> None:
+    """Compute the distance of a profile to every centre.
+
+    Four hours at a time need a quarter of the loads and stores of `sums`.
+    """
+    sums[:] = 0.0
+    hours = across.shape[0] // 4 * 4
+    for t in range(0, hours, 4):
+        a, b, c, d = profile[t], profile[t + 1], profile[t + 2], profile[t + 3]
+        for j in range(sums.size):
+            first = abs(a - across[t, j]) + abs(b - across[t + 1, j])
+            sums[j] += first + (abs(c - across[t + 2, j]) + abs(d - across[t + 3, j]))
+    for t in range(hours, across.shape[0]):
+        for j in range(sums.size):
+            sums[j] += abs(profile[t] - across[t, j])
+
+
+@njit(cache=True, nogil=True)
+def _two_nearest(profile: Any, across: Any, sums: Any) -> Any:
+    """Return the nearest centre (the first of equals) and the two smallest distances."""
+    _distances(profile, across, sums)
+    best, second, nearest = np.inf, np.inf, 0
+    for j in range(sums.size):
+        # No branches: the processor cannot predict which centre is nearest.
+        closer = sums[j] < best
+        second = min(second, max(sums[j], best))
+        nearest = j if closer else nearest
+        best = min(best, sums[j])
+    return nearest, best, second
+
+
+@njit(cache=True, nogil=True)
+def _assign_rows(profiles: Any, across: Any, labels: Any, first: Any, second: Any) -> None:
+    """Compute label, distance to the nearest and to the second nearest centre of every profile."""
+    sums = np.empty(across.shape[1])
+    for i in range(profiles.shape[0]):
+        labels[i], first[i], second[i] = _two_nearest(profiles[i], across, sums)
+
+
+@njit(cache=True, nogil=True)
+def _reassign_rows(
+    profiles: Any,
+    centres: Any,
+    across: Any,
+    shifts: Any,
+    gaps: Any,
+    labels: Any,
+    upper: Any,
+    lower: Any,
+) -> Any:
+    """Update the labels after the centres moved by `shifts`; return how many labels changed.
+
+    The triangle inequality keeps `upper` above the distance to the own centre and `lower` below
+    the distance to every other centre. Distances are computed only where the two bounds cross
+    (Hamerly's method [1]_).
+
+    References
+    ----------
+    .. [1] G. Hamerly, Making k-means even faster, SIAM International Conference on Data Mining
+       (2010).
+    """
+    furthest = np.argmax(shifts)
+    largest, others = shifts[furthest], 0.0
+    for j in range(shifts.size):
+        if j != furthest:
+            others = max(others, shifts[j])
+    sums = np.empty(across.shape[1])
+    changed = 0
+    for i in range(profiles.shape[0]):
+        own = labels[i]
+        upper[i] += shifts[own]
+        lower[i] -= others if own == furthest else largest
+        safe = max(gaps[own], lower[i]) * (1 - SLACK)
+        if upper[i] < safe:
+            continue
+        upper[i] = _distance(profiles[i], centres[own])
+        if upper[i] < safe:
+            continue
+        labels[i], upper[i], lower[i] = _two_nearest(profiles[i], across, sums)
+        changed += labels[i] != own
+    return changed
+
+
+@njit(cache=True, nogil=True)
+def _median_columns(
+    profiles: Any, order: Any, labels: Any, counts: Any, centres: Any, start: int, stop: int
+) -> None:
+    """Compute the medians of every cluster for some hours, in one pass over each sorted column.
+
+    `order`, shape (d, n), sorts each column and is computed only once, so that an update takes n·d
+    steps. Empty clusters keep their centre. The median of an even number of values is the mean of
+    the two middle ones.
+    """
+    left = np.empty(counts.size, dtype=np.int64)
+    for t in range(start, stop):
+        unknown = 0
+        for j in range(counts.size):
+            left[j] = counts[j] // 2 + 1
+            unknown += counts[j] > 0
+        for p in range(order.shape[1]):
+            i = order[t, p]
+            own = labels[i]
+            left[own] -= 1
+            # `left` counts down to 1 and 0 at the two middle values; the shift tests both with one
+            # comparison, which is all that the other values need.
+            if left[own] >> 1 == 0:
+                even = counts[own] % 2 == 0
+                if left[own] == 1:
+                    centres[own, t] = profiles[i, t] / 2 if even else centres[own, t]
+                    continue
+                centres[own, t] = centres[own, t] + profiles[i, t] / 2 if even else profiles[i, t]
+                unknown -= 1
+                if unknown == 0:
+                    break
 
 
 class ConvergenceWarning(UserWarning):
@@ -113,10 +251,23 @@ def assign_to(profiles: FloatArray, centres: FloatArray) -> Clustering:
     across = across_hours(centres)
 
     def assign(part: slice) -> None:
-        kernels.assign(profiles[part], across, labels[part], first[part], second[part])
+        _assign_rows(profiles[part], across, labels[part], first[part], second[part])
 
     in_parts(size, size, assign)
     return Clustering(centres, labels, first, second)
+
+
+def distances_to(profiles: FloatArray, centre: FloatArray) -> FloatArray:
+    """Return the distance of every profile to one centre, shape (n,)."""
+    return all_distances(profiles, centre[None])[:, 0]
+
+
+def all_distances(profiles: FloatArray, centres: FloatArray) -> FloatArray:
+    """Return the distance of every profile to every centre, shape (n, k)."""
+    from scipy.spatial.distance import cdist
+
+    distances: FloatArray = cdist(profiles, centres, "cityblock")
+    return distances
 
 
 def draw_seeds(profiles: FloatArray, k: int, rng: np.random.RandomState) -> FloatArray:
@@ -127,21 +278,15 @@ def draw_seeds(profiles: FloatArray, k: int, rng: np.random.RandomState) -> Floa
     .. [1] D. Arthur, S. Vassilvitskii, k-means++: the advantages of careful seeding, ACM-SIAM
        Symposium on Discrete Algorithms (2007).
     """
-    size = profiles.shape[0]
     trials = 2 + int(math.log(k))
     centres = np.empty((k, profiles.shape[1]))
-    centres[0] = profiles[rng.randint(size)]
-    nearest = np.full(size, np.inf)
-    kernels.lower_to(profiles, centres[0], nearest, nearest)
-    spare, best = np.empty(size), np.empty(size)
+    centres[0] = profiles[rng.randint(profiles.shape[0])]
+    nearest = distances_to(profiles, centres[0])
     for j in range(1, k):
-        least = np.inf
-        for row in draw_far(nearest, trials, rng):
-            loss = kernels.lower_to(profiles, profiles[row], nearest, spare)
-            if loss < least:
-                least, centres[j] = loss, profiles[row]
-                best, spare = spare, best
-        nearest, best = best, nearest
+        rows = draw_far(nearest, trials, rng)
+        lowered = [np.minimum(nearest, distances_to(profiles, profiles[row])) for row in rows]
+        best = int(np.argmin([distances.sum() for distances in lowered]))
+        centres[j], nearest = profiles[rows[best]], lowered[best]
     return centres
 
 
@@ -159,7 +304,7 @@ def descend(
 ) -> Clustering:
     """Make Lloyd's steps until no label changes, at most `max_iter`."""
     state = assign_to(profiles, centres.copy())
-    centres, gaps = state.centres, np.empty(centres.shape[0])
+    centres = state.centres
     upper, lower = state.first, state.second
     steps = 0
     while steps < max_iter:
@@ -170,7 +315,9 @@ def descend(
         if not counts.all():
             _fill_empty(profiles, centres, counts)
         shifts = np.abs(centres - before).sum(axis=1)
-        kernels.half_gaps(centres, gaps)
+        between = all_distances(centres, centres)
+        np.fill_diagonal(between, np.inf)
+        gaps = between.min(axis=1) / 2
         if _reassign(profiles, centres, (shifts, gaps), (state.labels, upper, lower)) == 0:
             break
     done = assign_to(profiles, centres)
@@ -190,7 +337,7 @@ def _move_to_medians(
     small = labels.astype(np.uint8 if counts.size <= 256 else np.uint32)
 
     def move(part: slice) -> None:
-        kernels.medians(profiles, order, small, counts, centres, part.start, part.stop)
+        _median_columns(profiles, order, small, counts, centres, part.start, part.stop)
 
     in_parts(profiles.shape[1], profiles.shape[0], move)
 
@@ -206,7 +353,7 @@ def _reassign(
 
     def reassign(part: slice) -> int:
         own = (array[part] for array in rows)
-        return int(kernels.reassign(profiles[part], centres, across, *moves, *own))
+        return int(_reassign_rows(profiles[part], centres, across, *moves, *own))
 
     return sum(in_parts(profiles.shape[0], profiles.shape[0], reassign))
 
@@ -219,7 +366,7 @@ def _fill_empty(profiles: FloatArray, centres: FloatArray, counts: NDArray[np.in
         if nearest[row] == 0:
             return
         centres[j] = profiles[row]
-        kernels.lower_to(profiles, centres[j], nearest, nearest)
+        nearest = np.minimum(nearest, distances_to(profiles, centres[j]))
 
 
 def swap_centres(
@@ -236,10 +383,9 @@ def swap_centres(
     predicts the smallest loss, and a random centre in the trials between. Lloyd's steps decide
     whether the loss falls.
     """
-    losses = np.empty(state.centres.shape[0])
     for turn, row in enumerate(draw_far(state.first, swaps, rng)):
         profile = profiles[row]
-        kernels.swap_losses(profiles, profile, state.labels, state.first, state.second, losses)
+        losses = _swap_losses(distances_to(profiles, profile), state)
         centres = state.centres.copy()
         place = int(np.argmin(losses)) if turn % 2 == 0 else rng.randint(losses.size)
         centres[place] = profile
@@ -247,6 +393,15 @@ def swap_centres(
         if moved.loss < state.loss * (1 - 1e-9):
             state = moved
     return state
+
+
+def _swap_losses(there: FloatArray, state: Clustering) -> FloatArray:
+    """Return the loss if a candidate at distances `there` replaced each centre in turn."""
+    kept = np.minimum(there, state.first)
+    lost = np.minimum(there, state.second) - kept
+    replaced = np.bincount(state.labels, weights=lost, minlength=state.centres.shape[0])
+    losses: FloatArray = kept.sum() + replaced
+    return losses
 
 
 def search_centres(
@@ -387,22 +542,8 @@ class KMedians:
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:  # noqa: N803, ARG002
-        """Learn the centres.
+        """Learn the centres of the profiles X, shape (n, d); y is ignored.
 
-        Parameters
-        ----------
-        X : array_like, shape (n, d)
-            Profiles.
-        y : ignored
-            Present for compatibility with scikit-learn.
-
-        Returns
-        -------
-        KMedians
-            The estimator itself.
-
-        Notes
-        -----
         Starts and swaps use a sample of at most 10 000 profiles (or a hundred for each cluster);
         the steps after them use all profiles.
         """
@@ -418,20 +559,7 @@ class KMedians:
         return self
 
     def partial_fit(self, X: ArrayLike, y: Any = None) -> Self:  # noqa: N803, ARG002
-        """Learn from one more batch; the first batch also gives the initial centres.
-
-        Parameters
-        ----------
-        X : array_like, shape (n, d)
-            Profiles.
-        y : ignored
-            Present for compatibility with scikit-learn.
-
-        Returns
-        -------
-        KMedians
-            The estimator itself.
-        """
+        """Learn from one more batch X, shape (n, d); the first one also starts it. y is ignored."""
         known = hasattr(self, "cluster_centers_")
         profiles = self._checked(X, reset=not known)
         if not known:
@@ -445,111 +573,32 @@ class KMedians:
         return self
 
     def predict(self, X: ArrayLike) -> Labels:  # noqa: N803
-        """Return the nearest centre of every profile.
-
-        Parameters
-        ----------
-        X : array_like, shape (n, d)
-            Profiles.
-
-        Returns
-        -------
-        array of int32, shape (n,)
-        """
+        """Return the nearest centre of every profile of X, shape (n, d)."""
         return self._assign(X).labels
 
     def transform(self, X: ArrayLike) -> FloatArray:  # noqa: N803
-        """Return the l1 distance of every profile to every centre.
-
-        Parameters
-        ----------
-        X : array_like, shape (n, d)
-            Profiles.
-
-        Returns
-        -------
-        array, shape (n, k)
-        """
+        """Return the l1 distance of every profile of X to every centre, shape (n, k)."""
         profiles = self._checked(X, reset=False)
-        out = np.empty((profiles.shape[0], self.cluster_centers_.shape[0]))
-        kernels.all_distances(profiles, np.ascontiguousarray(self.cluster_centers_.T), out)
-        return out
+        return all_distances(profiles, self.cluster_centers_)
 
     def score(self, X: ArrayLike, y: Any = None) -> float:  # noqa: N803, ARG002
-        """Return minus the loss of profiles on the learnt centres.
-
-        Parameters
-        ----------
-        X : array_like, shape (n, d)
-            Profiles.
-        y : ignored
-            Present for compatibility with scikit-learn.
-
-        Returns
-        -------
-        float
-        """
+        """Return minus the loss of the profiles X on the learnt centres; y is ignored."""
         return -self._assign(X).loss
 
     def fit_predict(self, X: ArrayLike, y: Any = None) -> Labels:  # noqa: N803, ARG002
-        """Learn the centres and return the cluster of every profile.
-
-        Parameters
-        ----------
-        X : array_like, shape (n, d)
-            Profiles.
-        y : ignored
-            Present for compatibility with scikit-learn.
-
-        Returns
-        -------
-        array of int32, shape (n,)
-        """
+        """Learn the centres and return the cluster of every profile of X; y is ignored."""
         return self.fit(X).labels_
 
     def fit_transform(self, X: ArrayLike, y: Any = None) -> FloatArray:  # noqa: N803, ARG002
-        """Learn the centres and return the distances of every profile to them.
-
-        Parameters
-        ----------
-        X : array_like, shape (n, d)
-            Profiles.
-        y : ignored
-            Present for compatibility with scikit-learn.
-
-        Returns
-        -------
-        array, shape (n, k)
-        """
+        """Learn the centres and return the distances of X to them; y is ignored."""
         return self.fit(X).transform(X)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002
-        """Return the parameters by their names.
-
-        Parameters
-        ----------
-        deep : ignored
-            Present for compatibility with scikit-learn.
-
-        Returns
-        -------
-        dict
-        """
+        """Return the parameters by their names; deep is ignored."""
         return {name: getattr(self, name) for name in PARAMETERS}
 
     def set_params(self, **parameters: Any) -> Self:
-        """Change parameters by their names.
-
-        Parameters
-        ----------
-        **parameters
-            New values.
-
-        Returns
-        -------
-        KMedians
-            The estimator itself.
-        """
+        """Change parameters by their names and return the estimator itself."""
         for name, value in parameters.items():
             if name not in PARAMETERS:
                 raise UnknownNameError("parameter of KMedians", name, PARAMETERS)
@@ -557,17 +606,7 @@ class KMedians:
         return self
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:  # noqa: ARG002
-        """Return the names of the columns of `transform`.
-
-        Parameters
-        ----------
-        input_features : ignored
-            Present for compatibility with scikit-learn.
-
-        Returns
-        -------
-        array of str, shape (k,)
-        """
+        """Return the names of the columns of `transform`; input_features is ignored."""
         return np.array([f"kmedians{j}" for j in range(len(self.cluster_centers_))], dtype=object)
 
     def __sklearn_tags__(self) -> Any:
