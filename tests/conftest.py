@@ -22,10 +22,14 @@ settings.load_profile("hushmeter")
 
 GROUPS = {
     "tests/cli/test_demo.py": "demo",
+    "tests/experiments/test_reproduction_page.py": "figures",
     "tests/fleet/test_spark.py": "spark",
-    "tests/study/test_docs_page.py": "figures",
+    "tests/report/test_sections.py": "sections",
     "tests/study/test_figures.py": "figures",
     "tests/test_public.py": "public",
+    "tests/web/test_other_user.py": "other user",
+    "tests/web/test_page.py": "page",
+    "tests/web/test_schema.py": "schema",
 }
 """Files whose tests share an expensive fixture and therefore one worker."""
 
