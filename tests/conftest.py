@@ -63,3 +63,12 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no real data at {folder}; name a folder in HUSHMETER_DATA")
     return folder
+
+
+@pytest.fixture(scope="session")
+def small_items(tmp_path_factory):
+    """Every item on its stand-in, the files of each, and the folder they are saved in."""
+    from tests.study.items import make_small_items
+
+    made, folder = make_small_items(), tmp_path_factory.mktemp("items")
+    return made, {item: one.save(folder) for item, one in made.items()}, folder
