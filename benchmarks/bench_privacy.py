@@ -10,7 +10,7 @@ from dataclasses import replace
 from benchmarks.harness import Row, best_of
 from hushmeter import synth
 from hushmeter.noise import MECHANISMS
-from hushmeter.privacy.meters import metered
+from hushmeter.privacy.units import metered
 from hushmeter.releases.private_receipt import private_receipt
 from hushmeter.releases.release import Release
 from hushmeter.releases.request import Request

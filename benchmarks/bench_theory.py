@@ -12,7 +12,7 @@ from benchmarks.harness import Row, best_of
 from hushmeter import synth
 from hushmeter.advice.planner import advise
 from hushmeter.plot.accuracy import draw_bounds
-from hushmeter.privacy.meters import Metered
+from hushmeter.privacy.units import Metered
 from hushmeter.releases.request import Request
 from hushmeter.releases.search import least_noise
 from hushmeter.theory.bounds import bound_curves

@@ -18,7 +18,7 @@ import numpy as np
 from hushmeter.checks import FloatArray, whole
 from hushmeter.errors import DataError
 from hushmeter.learn.homes import select_period
-from hushmeter.privacy.meters import metered
+from hushmeter.privacy.units import metered
 from hushmeter.read import read_home_recording, read_meter
 from hushmeter.releases.labels import Cells, cells_of, make_tables
 from hushmeter.releases.promise import Promise

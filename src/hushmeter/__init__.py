@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from hushmeter.noise import Gaussian, Laplace, Mechanism, Staircase
     from hushmeter.noise.audit import audit
     from hushmeter.plot.readings import plot_trace
-    from hushmeter.privacy.meters import Metered, metered
-    from hushmeter.privacy.units import calibrate, resolve_unit
+    from hushmeter.privacy.units import Metered, calibrate, metered, resolve_unit
     from hushmeter.read import read_home_data, read_meter
     from hushmeter.releases.files import read_release
     from hushmeter.releases.promise import Promise, account
@@ -130,8 +129,7 @@ _NAMES = {
     "noise": "Gaussian Laplace Mechanism Staircase",
     "noise.audit": "audit",
     "plot.readings": "plot_trace",
-    "privacy.meters": "Metered metered",
-    "privacy.units": "calibrate resolve_unit",
+    "privacy.units": "Metered calibrate metered resolve_unit",
     "read": "read_home_data read_meter",
     "releases.files": "read_release",
     "releases.promise": "Promise account",

@@ -44,8 +44,8 @@ from hushmeter.fleet.released_folder import read_manifest
 from hushmeter.fleet.series import stretch_key
 from hushmeter.fleet.task import protect_file, split_charges
 from hushmeter.ledger import DayChange, Ledger, open_ledger
-from hushmeter.noise.randomness import KEY_BYTES
-from hushmeter.privacy.meters import Metered
+from hushmeter.noise.samplers import KEY_BYTES
+from hushmeter.privacy.units import Metered
 from hushmeter.releases.receipt import describe_promise
 from hushmeter.releases.request import Request
 

@@ -21,7 +21,7 @@ from tests.neighbours.rewriting import RawFile, Run
 from hushmeter.checks import RngLike, whole
 from hushmeter.clock import day_bounds, local_times
 from hushmeter.errors import DataError, HushmeterError, InputError
-from hushmeter.privacy.meters import metered
+from hushmeter.privacy.units import metered
 from hushmeter.read import ReadOptions, Recording
 from hushmeter.releases.promise import Promise, check_metering
 from hushmeter.releases.request import Request

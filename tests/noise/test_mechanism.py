@@ -12,8 +12,15 @@ import pytest
 from hushmeter.errors import DataError, InputError
 from hushmeter.noise import Gaussian, Laplace, Staircase, parse_mechanism, samplers
 from hushmeter.noise import mechanism as mechanism_module
-from hushmeter.noise.mechanism import _check_on_grid, _check_readings, _output_array
-from hushmeter.noise.parameters import MAX_STEPS, exact, steps_apart, to_steps
+from hushmeter.noise.mechanism import (
+    MAX_STEPS,
+    _check_on_grid,
+    _check_readings,
+    _output_array,
+    exact,
+    steps_apart,
+    to_steps,
+)
 
 KEY = bytes(range(32))
 MAKERS = [

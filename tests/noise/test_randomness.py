@@ -5,7 +5,7 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from hushmeter.errors import InputError
-from hushmeter.noise.randomness import Streams, release_key
+from hushmeter.noise.samplers import Streams, release_key
 
 KEY = bytes(range(32))
 

@@ -7,12 +7,12 @@ import pytest
 
 from hushmeter.errors import InputError
 from hushmeter.noise import Gaussian, Laplace, Staircase
-from hushmeter.noise.randomness import Streams
 from hushmeter.noise.samplers import (
     BASE,
     DigitSampler,
     OneTable,
     StairSampler,
+    Streams,
     gaussian_fits,
     laplace_digits,
     laplace_sampler,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from hushmeter.errors import InputError
 from hushmeter.noise.kernels import lookup
-from hushmeter.noise.randomness import Streams
+from hushmeter.noise.samplers import Streams
 from hushmeter.noise.table_sampler import (
     DiscreteGaussian,
     FlatStaircase,

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from hushmeter.noise.parameters import to_steps
+from hushmeter.noise.mechanism import to_steps
 from hushmeter.noise.table_sampler import exp_minus
 
 epsilons = st.fractions(Fraction(1, 1000), 20, max_denominator=1000)

@@ -20,7 +20,7 @@ import hushmeter as hm
 from hushmeter.errors import DataError, InputError
 from hushmeter.releases.files import find_earlier_releases, is_release
 from hushmeter.releases.labels import VIEWS
-from hushmeter.releases.signing import make_signing_key
+from hushmeter.releases.verify import make_signing_key
 
 TRACE = hm.Trace([100.0, 2100.0, 90.0, 95.0], 6.0, "2024-01-15T00:00Z")
 UNIT = hm.resolve_unit("change", interval_s=6.0, size=100.0)

@@ -14,7 +14,7 @@ from hushmeter.errors import InputError
 from hushmeter.home import LearntFrom
 from hushmeter.privacy.units import with_longest_runs
 from hushmeter.releases.receipt import digest
-from hushmeter.releases.signing import make_signing_key
+from hushmeter.releases.verify import make_signing_key
 
 HOME = hm.synth.ready_home("evening")
 TRACE = hm.synth.trace(HOME, 2400, seed=3)

@@ -12,7 +12,7 @@ from tests.fleet.cases import new_ledger, release, small_fleet
 
 import hushmeter as hm
 from hushmeter.errors import DataError, HushmeterError, InputError
-from hushmeter.releases.signing import make_signing_key
+from hushmeter.releases.verify import make_signing_key
 
 HOME = hm.synth.ready_home("evening").subset(["kettle", "heat pump"])
 TRACE = hm.synth.trace(HOME, 2400, seed=1)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from hushmeter.checks import one_of, positive, whole
 from hushmeter.errors import DataError, InputError
 from hushmeter.home import Appliance
-from hushmeter.privacy.meters import Metered
+from hushmeter.privacy.units import Metered
 from hushmeter.releases.labels import HOURLY_COST, VIEWS
 from hushmeter.releases.promise import Promise
 from hushmeter.releases.purposes import PRICE_PER_KWH, Cost, Errors
@@ -315,7 +315,7 @@ def public_facts(
 
     Without readings, their length [s] is enough.
     """
-    from hushmeter.privacy.meters import metered
+    from hushmeter.privacy.units import metered
     from hushmeter.releases.labels import cells_of, check_tables
 
     if not isinstance(trace, Trace):

@@ -36,7 +36,7 @@ from hushmeter.scoring import Score
 from hushmeter.trace import SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
-    from hushmeter.privacy.meters import Metered
+    from hushmeter.privacy.units import Metered
     from hushmeter.releases.promise import Promise
     from hushmeter.releases.request import Request
     from hushmeter.trace import Trace

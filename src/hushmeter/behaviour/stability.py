@@ -32,9 +32,8 @@ from hushmeter.errors import DataError, InputError
 from hushmeter.home import Appliance
 from hushmeter.learn.kmedians import ConvergenceWarning, KMedians
 from hushmeter.noise.laplace import Laplace
-from hushmeter.noise.mechanism import MAX_EPSILON
-from hushmeter.noise.parameters import exact, steps_apart
-from hushmeter.privacy.meters import metered
+from hushmeter.noise.mechanism import MAX_EPSILON, exact, steps_apart
+from hushmeter.privacy.units import metered
 from hushmeter.releases.request import Request
 from hushmeter.releases.restore import read_estimates, restore
 from hushmeter.trace import SECONDS_PER_HOUR, Trace

@@ -99,8 +99,7 @@ def battery(
     from hushmeter.files import json_text, refuse_overwrite, write_text
     from hushmeter.plot.adopters import draw_battery
     from hushmeter.plot.figure import save_figures
-    from hushmeter.privacy.meters import metered
-    from hushmeter.privacy.units import with_longest_runs
+    from hushmeter.privacy.units import metered, with_longest_runs
 
     check_seed(seed)
     if output is not None:

@@ -123,7 +123,7 @@ def _print_story(file: Path, home: Path) -> None:
     from hushmeter.advice.sentences import compare_promise
     from hushmeter.home import read_home
     from hushmeter.learn.inspection import inspect_recording
-    from hushmeter.privacy.meters import metered
+    from hushmeter.privacy.units import metered
     from hushmeter.read import read_home_recording
     from hushmeter.releases.request import Request
 

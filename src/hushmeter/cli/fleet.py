@@ -92,7 +92,7 @@ def fleet(
     """
     from hushmeter.fleet import FleetTerms, JobOptions
     from hushmeter.fleet.job import InputFormat, parse_columns
-    from hushmeter.noise.parameters import parse_clamp
+    from hushmeter.noise.mechanism import parse_clamp
 
     def ask() -> tuple[FleetTerms, JobOptions]:
         terms = FleetTerms(
@@ -198,7 +198,7 @@ def fleet_sums(
     from hushmeter.fleet import JobOptions, SumTerms
     from hushmeter.fleet.job import InputFormat, parse_columns
     from hushmeter.fleet.sum_terms import parse_days
-    from hushmeter.noise.parameters import parse_clamp
+    from hushmeter.noise.mechanism import parse_clamp
 
     def ask() -> tuple[SumTerms, JobOptions]:
         terms = SumTerms(

@@ -201,7 +201,7 @@ def _declared(clamp: str | None, change: str | None) -> DayChange:
     """Return the change that a new ledger declares."""
     from hushmeter.errors import InputError
     from hushmeter.ledger import DayChange
-    from hushmeter.noise.parameters import parse_clamp
+    from hushmeter.noise.mechanism import parse_clamp
 
     if (clamp is None) == (change is None):
         raise InputError(

@@ -135,7 +135,7 @@ def live(
     from hushmeter.live.service import Feed, LedgerAccount, Log, Service
     from hushmeter.live.state import State
     from hushmeter.live.stream import Terms
-    from hushmeter.privacy.meters import Metered
+    from hushmeter.privacy.units import Metered
     from hushmeter.trace import Metering
 
     check_seed(seed)

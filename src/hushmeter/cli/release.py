@@ -90,7 +90,7 @@ def release(
     Example: hushmeter release meter.csv --home home.toml -e 1 --span run --every 30min -o out.csv
     """
     from hushmeter.advice.sentences import compare_promise
-    from hushmeter.privacy.meters import metered
+    from hushmeter.privacy.units import metered
     from hushmeter.read import read_recording
     from hushmeter.releases.files import check_place, find_earlier_releases, refuse_existing
 
@@ -211,7 +211,7 @@ def verify(
     if (path is None) == (new_key is None):
         raise InputError("give a file or folder to check, or --new-key NAME to make a key pair.")
     if new_key is not None:
-        from hushmeter.releases.signing import make_signing_key
+        from hushmeter.releases.verify import make_signing_key
 
         files = make_signing_key(new_key)
         if json:
@@ -313,7 +313,7 @@ def audit(
     Example: hushmeter audit --mechanism staircase -e 0.5 --samples 400000
     """
     from hushmeter.noise.audit import audit as run_audit
-    from hushmeter.privacy.meters import Metered
+    from hushmeter.privacy.units import Metered
 
     check_seed(seed)
     noise = request.with_changes(watts=request.watts or AUDITED_W).resolve(Metered(1.0)).noise

@@ -41,7 +41,7 @@ from filelock import FileLock, Timeout
 from hushmeter.errors import DataError, InputError
 from hushmeter.files import create_file, flush_folder, move, one_sentence, write_bytes, write_text
 from hushmeter.ledger.spending import is_name
-from hushmeter.noise.randomness import KEY_BYTES
+from hushmeter.noise.samplers import KEY_BYTES
 from hushmeter.read.source import refuse_outside
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from hushmeter.fleet.sum_terms import SumTerms
 from hushmeter.ledger import Charge, DayChange, Price, period_price
 from hushmeter.ledger.chain import canonical
 from hushmeter.ledger.charges import PERIODS, epsilon_text
-from hushmeter.privacy.meters import Metered
+from hushmeter.privacy.units import Metered
 from hushmeter.releases.receipt import describe_promise
 from hushmeter.releases.request import Request
 from hushmeter.trace import UNITS as UNITS_OF_VALUES

@@ -59,7 +59,7 @@ from hushmeter.ledger import DayChange, Price, micro_epsilon
 from hushmeter.ledger.charges import femto_delta
 from hushmeter.noise import Mechanism, Size, find_kind
 from hushmeter.noise.gaussian import analytic_epsilon, joint_epsilon, joint_odds, unit_sigma
-from hushmeter.noise.parameters import exact, steps_apart, to_steps
+from hushmeter.noise.mechanism import exact, steps_apart, to_steps
 from hushmeter.privacy.sensitivity import Change, Table, sensitivity
 from hushmeter.privacy.units import Unit
 from hushmeter.releases.receipt import describe_noise

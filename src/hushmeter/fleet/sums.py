@@ -47,7 +47,7 @@ from hushmeter.fleet.meter_periods import Blocks, dictionary_codes
 from hushmeter.fleet.sum_terms import EVERY_S, TABLES, SumTerms
 from hushmeter.fleet.task import FileReport, Product, check_unchanged, pay
 from hushmeter.ledger import Ledger
-from hushmeter.noise.parameters import per_watt
+from hushmeter.noise.mechanism import per_watt
 from hushmeter.trace import JOULES_PER_KWH, SECONDS_PER_DAY, SECONDS_PER_HOUR
 
 if TYPE_CHECKING:

@@ -42,7 +42,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hushmeter.checks import one_of, positive
 from hushmeter.errors import InputError
-from hushmeter.noise.parameters import clamp_bounds, exact
+from hushmeter.noise.mechanism import clamp_bounds, exact
 from hushmeter.privacy.accounting import compose_change
 from hushmeter.privacy.sensitivity import IDEAL, Change, in_steps, round_up
 from hushmeter.trace import SECONDS_PER_HOUR, Metering

@@ -43,7 +43,7 @@ from hushmeter.live.windows import (
     ClosedWindow,
     WindowBuffer,
 )
-from hushmeter.noise.randomness import release_key
+from hushmeter.noise.samplers import release_key
 from hushmeter.trace import SECONDS_PER_DAY
 
 PUBLISH_DELAY_S = 1

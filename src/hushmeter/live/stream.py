@@ -31,9 +31,8 @@ from hushmeter.clock import SECOND, day_bounds, day_of
 from hushmeter.errors import DataError, InputError
 from hushmeter.live.state import Item, State, SumRow, WindowRow
 from hushmeter.live.windows import Buffer, ChangeBuffer, ClosedWindow, WindowBuffer
-from hushmeter.noise.parameters import MAX_STEPS
-from hushmeter.privacy.meters import Metered
-from hushmeter.privacy.units import Unit
+from hushmeter.noise.mechanism import MAX_STEPS
+from hushmeter.privacy.units import Metered, Unit
 from hushmeter.releases.files import DECIMALS
 from hushmeter.releases.labels import CELLS, REGISTER, Cells, LabelledTable, cells_of
 from hushmeter.releases.private_receipt import refuse_learnt_from_these

@@ -27,8 +27,7 @@ import numpy as np
 
 from hushmeter.checks import BoolArray, FloatArray, whole
 from hushmeter.errors import InputError
-from hushmeter.noise.mechanism import Mechanism, Rng
-from hushmeter.noise.parameters import to_steps
+from hushmeter.noise.mechanism import Mechanism, Rng, to_steps
 
 SAMPLES = 8_000_000
 """Releases of each input; this many give a bound above 0.9·ε at ε = 0.1."""

@@ -69,8 +69,14 @@ from hushmeter.noise.losses import (
     log_odds,
     sum_distribution,
 )
-from hushmeter.noise.mechanism import MAX_EPSILON, Mechanism, MechanismOptions
-from hushmeter.noise.parameters import ROUNDING_SLACK, Exact, exact
+from hushmeter.noise.mechanism import (
+    MAX_EPSILON,
+    ROUNDING_SLACK,
+    Exact,
+    Mechanism,
+    MechanismOptions,
+    exact,
+)
 from hushmeter.noise.samplers import Sampler, gaussian_fits, gaussian_sampler
 from hushmeter.noise.table_sampler import DiscreteGaussian, exp_minus
 

@@ -20,8 +20,7 @@ import numpy as np
 
 from hushmeter.checks import FloatArray
 from hushmeter.noise.losses import HOPELESS, MAX_POINTS, ChangeSize, ChangeSteps
-from hushmeter.noise.mechanism import Mechanism
-from hushmeter.noise.parameters import Exact
+from hushmeter.noise.mechanism import Exact, Mechanism
 from hushmeter.noise.samplers import MAX_DIGITS, Sampler, laplace_digits, laplace_sampler
 
 

@@ -30,14 +30,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, reduce
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hushmeter.checks import FloatArray
 from hushmeter.errors import InputError
-from hushmeter.noise.parameters import Exact
+
+if TYPE_CHECKING:
+    from hushmeter.noise.mechanism import Exact
 
 ComplexArray = np.ndarray[Any, np.dtype[np.complex128]]
 

@@ -54,8 +54,7 @@ from hushmeter.noise.losses import (
     compose_curve,
     convolve,
 )
-from hushmeter.noise.mechanism import Mechanism
-from hushmeter.noise.parameters import Exact, exact
+from hushmeter.noise.mechanism import Exact, Mechanism, exact
 from hushmeter.noise.samplers import Sampler, staircase_fits, staircase_sampler
 
 MOST_KNOTS = 12

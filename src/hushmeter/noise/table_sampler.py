@@ -31,13 +31,16 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate, chain, islice, pairwise, repeat
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hushmeter.checks import IntArray
 from hushmeter.errors import InputError
-from hushmeter.noise.randomness import Streams
+
+if TYPE_CHECKING:
+    from hushmeter.noise.samplers import Streams
 
 Bounds = tuple[list[int], list[int]]
 """Lower and upper bounds of the probabilities, by index."""

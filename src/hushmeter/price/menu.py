@@ -16,8 +16,7 @@ from hushmeter.formatting import duration_in_words, format_watts, out_of_100
 from hushmeter.home import Home
 from hushmeter.price.load import DayClusters, Load, cluster_days, cluster_fidelity, describe_load
 from hushmeter.privacy.accounting import compose_change
-from hushmeter.privacy.meters import metered
-from hushmeter.privacy.units import Unit, with_longest_runs
+from hushmeter.privacy.units import Unit, metered, with_longest_runs
 from hushmeter.releases.request import Request
 from hushmeter.releases.restore import Estimate
 from hushmeter.theory.universal import universal_limit

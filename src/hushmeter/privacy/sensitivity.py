@@ -101,7 +101,7 @@ from hushmeter.checks import FloatArray, IntArray, positive, whole
 from hushmeter.errors import InputError
 from hushmeter.noise import Mechanism
 from hushmeter.noise.losses import ChangeSteps
-from hushmeter.noise.parameters import ROUNDING_SLACK, exact, steps_apart
+from hushmeter.noise.mechanism import ROUNDING_SLACK, exact, steps_apart
 from hushmeter.trace import SECONDS_PER_DAY, Metering
 
 if TYPE_CHECKING:

@@ -128,7 +128,7 @@ def release_contents(
         contents = folder_contents(release)
     receipt = release.receipt.for_files(contents)
     if signing_key is not None:
-        from hushmeter.releases.signing import make_signature
+        from hushmeter.releases.verify import make_signature
 
         receipt = replace(receipt, signature=make_signature(receipt.to_dict(), signing_key))
     public = receipt.to_json().encode()

@@ -21,8 +21,8 @@ from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.clock import CivilDays, civil_days, transitions, weekday
 from hushmeter.errors import DataError, InputError, UnknownNameError
 from hushmeter.formatting import duration_in_words
-from hushmeter.privacy.meters import Metered, without_values
 from hushmeter.privacy.sensitivity import NO_LABEL, Table
+from hushmeter.privacy.units import Metered, without_values
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, TimeArray, Trace, intervals_in
 
 CELLS, BANDS, REST, REGISTER = "cells", "bands", "rest", "register"

@@ -34,9 +34,8 @@ from hushmeter.formatting import (
 from hushmeter.noise import Mechanism, clamped
 from hushmeter.noise.gaussian import joint_epsilon, joint_odds
 from hushmeter.noise.losses import DELTA, Composition
-from hushmeter.noise.mechanism import Rng
-from hushmeter.noise.parameters import MAX_STEPS, clamp_bounds, per_watt
-from hushmeter.noise.randomness import release_key
+from hushmeter.noise.mechanism import MAX_STEPS, Rng, clamp_bounds, per_watt
+from hushmeter.noise.samplers import release_key
 from hushmeter.privacy.accounting import (
     ApplianceAccount,
     UnknownMoment,
@@ -47,8 +46,7 @@ from hushmeter.privacy.accounting import (
     one_value,
     unknown_moment,
 )
-from hushmeter.privacy.meters import Metered, metered
-from hushmeter.privacy.units import Unit, refuse_unknown_rounding, resolve_unit
+from hushmeter.privacy.units import Metered, Unit, metered, refuse_unknown_rounding, resolve_unit
 from hushmeter.releases.labels import (
     CELLS,
     HOURLY_COST,

@@ -26,10 +26,9 @@ from hushmeter.formatting import (
     out_of_100,
 )
 from hushmeter.noise import Mechanism, parse_mechanism
-from hushmeter.noise.parameters import clamp_bounds
-from hushmeter.privacy.meters import Metered
+from hushmeter.noise.mechanism import clamp_bounds
 from hushmeter.privacy.sensitivity import Change
-from hushmeter.privacy.units import Unit, released_values, use_in_words
+from hushmeter.privacy.units import Metered, Unit, released_values, use_in_words
 from hushmeter.releases.labels import Cells
 from hushmeter.releases.promise import NoisyTable, Promise
 from hushmeter.trace import SECONDS_PER_HOUR, Metering, Trace, digest, iso

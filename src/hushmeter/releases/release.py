@@ -19,8 +19,7 @@ from hushmeter.checks import FloatArray
 from hushmeter.errors import InputError, UnknownNameError
 from hushmeter.formatting import html_facts, html_line, short_duration
 from hushmeter.noise.mechanism import Mechanism, Rng
-from hushmeter.privacy.meters import metered
-from hushmeter.privacy.units import Unit
+from hushmeter.privacy.units import Unit, metered
 from hushmeter.releases.labels import CELLS, REGISTER, LabelledTable, make_tables, split_words
 from hushmeter.releases.private_receipt import PrivateReceipt
 from hushmeter.releases.promise import Promise, promise_of

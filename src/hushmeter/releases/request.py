@@ -20,10 +20,8 @@ from hushmeter.errors import InputError
 from hushmeter.formatting import duration_in_words, format_watt_hours, format_watts
 from hushmeter.home import DEFAULT_TOLERANCE, SOURCES, Appliance, Home
 from hushmeter.noise import find_kind
-from hushmeter.noise.mechanism import MAX_EPSILON
-from hushmeter.noise.parameters import Exact, clamp_bounds, exact
-from hushmeter.privacy.meters import Metered
-from hushmeter.privacy.units import PROTECT, SPANS, Unit, allow_for_samples, resolve_unit
+from hushmeter.noise.mechanism import MAX_EPSILON, Exact, clamp_bounds, exact
+from hushmeter.privacy.units import PROTECT, SPANS, Metered, Unit, allow_for_samples, resolve_unit
 from hushmeter.releases.labels import CELLS, HOURLY_COST, REGISTER, VIEWS, of_sums, split_words
 from hushmeter.releases.promise import Promise
 from hushmeter.releases.purposes import choose_purpose

@@ -20,12 +20,11 @@ import numpy as np
 from hushmeter.errors import DataError, InputError
 from hushmeter.noise import MECHANISMS, Gaussian, Mechanism, clamped, find_kind
 from hushmeter.noise.gaussian import analytic_epsilon, joint_sigmas
-from hushmeter.noise.parameters import Exact, coarser, exact
+from hushmeter.noise.mechanism import Exact, coarser, exact
 from hushmeter.noise.samplers import gaussian_fits
 from hushmeter.privacy.accounting import change_odds
-from hushmeter.privacy.meters import Metered
 from hushmeter.privacy.sensitivity import corner
-from hushmeter.privacy.units import Unit, calibrate, refuse_large_register
+from hushmeter.privacy.units import Metered, Unit, calibrate, refuse_large_register
 from hushmeter.releases.labels import CELLS, Cells, cells_of, check_tables
 from hushmeter.releases.promise import NoisyTable, Promise, promise_of
 from hushmeter.releases.purposes import Errors, independent_errors

@@ -136,7 +136,7 @@ def _attack_day(case: Case, seed: int, output: Path) -> Release:
     """Draw the day as metered and as released with what is detected, and write a receipt."""
     from hushmeter.attack.registry import attackers
     from hushmeter.attack.strongest import QUICK, Strongest
-    from hushmeter.privacy.meters import metered
+    from hushmeter.privacy.units import metered
     from hushmeter.releases.request import Request
 
     home, trace = case.home, case.test
@@ -240,7 +240,7 @@ def _advise(home: Home, trace: Trace, output: Path) -> Advice:
     """Find the cheapest way to hide one appliance, and write it as advice.json."""
     from hushmeter.advice.planner import advise
     from hushmeter.advice.sentences import explain
-    from hushmeter.privacy.meters import Metered
+    from hushmeter.privacy.units import Metered
     from hushmeter.releases.request import Request
 
     wish = Request(hide=HIDE, odds=MAX_ODDS, home=home)

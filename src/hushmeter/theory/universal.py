@@ -22,7 +22,7 @@ from hushmeter.errors import InputError
 from hushmeter.home import Home
 from hushmeter.noise.laplace import loss_lattice
 from hushmeter.noise.losses import MAX_POINTS, log_odds, points_for, ratio_optimum
-from hushmeter.noise.parameters import exact
+from hushmeter.noise.mechanism import exact
 
 if TYPE_CHECKING:
     from hushmeter.noise.mechanism import Mechanism

@@ -20,7 +20,7 @@ from hushmeter.appliance_kinds import catalogue
 from hushmeter.errors import InputError
 from hushmeter.files import parse_json
 from hushmeter.home import NUMBERS, SOURCES, Appliance, Home, round_up_to_public_step
-from hushmeter.privacy.meters import metered
+from hushmeter.privacy.units import metered
 from hushmeter.releases.files import private_path, receipt_path, release_contents
 from hushmeter.releases.receipt import describe_promise
 from hushmeter.releases.request import Request

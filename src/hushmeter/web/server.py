@@ -21,7 +21,7 @@ from hushmeter import synth
 from hushmeter.errors import DataError, HushmeterError, UnknownNameError
 from hushmeter.home import Home
 from hushmeter.learn.inspection import Inspection
-from hushmeter.privacy.meters import metered
+from hushmeter.privacy.units import metered
 from hushmeter.read.recording import Recording
 from hushmeter.web import schemas
 from hushmeter.web.requests import refuse_learnt_watts, settle_origins

@@ -20,7 +20,7 @@ from hushmeter.errors import DataError, InputError
 from hushmeter.learn.inspection import find_regime
 from hushmeter.learn.statements import Finding, findings
 from hushmeter.noise.mechanism import MAX_EPSILON
-from hushmeter.privacy.meters import Metered, metered
+from hushmeter.privacy.units import Metered, metered
 from hushmeter.releases.labels import VIEWS, cells_of
 from hushmeter.releases.private_receipt import THESE_READINGS, list_parameters
 from hushmeter.releases.restore import Restored, restore
