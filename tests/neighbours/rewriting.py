@@ -43,6 +43,7 @@ from hushmeter.read.columns import (
 )
 from hushmeter.read.dsmr import telegram_seconds, winter_offset
 from hushmeter.read.nem import MARKET_OFFSET_S
+from hushmeter.read.recording import Task
 from hushmeter.read.source import MemoryFile
 from hushmeter.read.table import RowChoice
 from hushmeter.read.text_table import RawTable, find_frame, table_of_rows
@@ -263,7 +264,8 @@ class RawFile:
         place = names.index(mark)
         context = tuple(c for i, c in enumerate(raw.context) if i != place)
         raw = replace(raw, data=raw.data.drop_columns([mark]), context=context)
-        return plan_table(raw, self.options, path), rows, classify(raw, path)
+        task = Task(path, self.options)
+        return plan_table(task, raw), rows, classify(task, raw)
 
     def _marked(self, path: MemoryFile) -> tuple[RawTable, str]:
         """The table with the number of the file's row in a column of its own."""
@@ -283,18 +285,17 @@ class RawFile:
             marked = filled and (number == frame.header or number >= frame.first)
             rows.append([*row, *[""] * (width - len(row)), last] if marked else row)
         raw = table_of_rows(rows, path, typed=self.cells.typed)
-        raw = whole_table(raw, self.options, path)
+        raw = whole_table(Task(path, self.options), raw)
         return raw, raw.data.column_names[width]
 
     def _table(self) -> Layout:
         """The channels of a table, by the reader's plan of its columns and rows."""
         planned, rows, columns = self._planned
-        plan, notes = planned.plan, list[str]()
-        path = MemoryFile(self.name, b"")
-        clock = read_row_times(plan.time, self.options, path)
-        choice = RowChoice(plan, planned.layout, self.options, clock, notes, path)
+        plan, task = planned.plan, Task(MemoryFile(self.name, b""), self.options)
+        clock = read_row_times(task, plan.time)
+        choice = RowChoice(task, plan, planned.layout, clock)
         parts = choice.parts(np.flatnonzero(clock.good))
-        stamp = find_stamp(clock, parts, self.options, planned.layout, notes)
+        stamp = find_stamp(task, clock, parts, planned.layout)
         zone = self.options.tz or plan.time.zone or "UTC"
         interval = self.recording.public.interval_s
 
@@ -343,7 +344,7 @@ class RawFile:
             return None
         time, value = names.index(plan.time.date.name), names.index(plan.values[0].name)
         texts = [self.cells.rows[i][value] for i in rows]
-        clock = read_row_times(plan.time, self.options, MemoryFile(self.name, b""))
+        clock = read_row_times(Task(MemoryFile(self.name, b""), self.options), plan.time)
         apart = np.diff(clock.ns)
         uneven = apart.size > MOST_WORDS and apart.min() > 0 and apart.max() >= 2 * apart.min()
         repeats = any(one == two for one, two in pairwise(texts))

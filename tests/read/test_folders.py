@@ -11,6 +11,7 @@ import pytest
 from hushmeter.errors import DataError
 from hushmeter.read import ReadOptions, read_home_data, read_home_recording
 from hushmeter.read.folders import Channel, align, clean, number_repeats, usual_interval
+from hushmeter.read.recording import Task
 
 SECONDS = range(1_700_000_000, 1_700_000_060, 6)
 
@@ -131,11 +132,9 @@ def channel(name, offsets, watts):
 
 
 def put(mains, circuits, **options):
-    notes: list[str] = []
-    found = align(
-        mains, circuits, interval_s=6.0, path=PATH, format_name="test", notes=notes, **options
-    )
-    return found.trace, notes, found
+    task = Task(PATH)
+    found = align(task, mains, circuits, interval_s=6.0, format_name="test", **options)
+    return found.trace, task.notes, found
 
 
 def test_cells_are_means_and_silence_is_held():

@@ -10,7 +10,7 @@ import pytest
 from hushmeter.clock import SECOND
 from hushmeter.errors import DataError
 from hushmeter.read import ReadOptions, read_recording
-from hushmeter.read.recording import Series
+from hushmeter.read.recording import Series, Task
 from hushmeter.read.regular_times import assemble
 
 PATH = Path("file")
@@ -22,21 +22,25 @@ def series(seconds, **fields):
     return Series(times, values, "test", **fields)
 
 
+def put(found):
+    return assemble(Task(PATH), found)
+
+
 def test_of_two_middle_steps_far_apart_the_shorter_is_the_interval():
-    found = assemble(series([0, 3600, 90_000]), PATH)
+    found = put(series([0, 3600, 90_000]))
     assert found.trace.interval_s == 3600
     assert found.public.gaps == 1
 
 
 def test_middle_steps_that_are_alike_are_averaged():
-    assert assemble(series([0, 6, 13]), PATH).trace.interval_s == 6.5
+    assert put(series([0, 6, 13])).trace.interval_s == 6.5
 
 
 def test_a_reading_is_never_copied_into_a_second_interval():
     """Steps of 8, 8 and 5 s: an interval without a row of its own is a gap."""
     seconds = 7 * np.arange(300) + np.arange(300) % 3
     values = np.arange(300.0)
-    found = assemble(series(seconds, values=values), PATH)
+    found = put(series(seconds, values=values))
     assert found.trace.interval_s == 8
     assert len(np.unique(found.trace.readings)) == len(found.trace)
     assert found.trace.metering.copies == 1
@@ -45,15 +49,13 @@ def test_a_reading_is_never_copied_into_a_second_interval():
 
 def test_a_missing_reading_is_a_gap():
     seconds = np.delete(6 * np.arange(50), 20)
-    assert assemble(series(seconds), PATH).public.gaps == 1
+    assert put(series(seconds)).public.gaps == 1
 
 
 def test_a_row_of_a_whole_day_is_a_gap_among_quarters():
     lengths = np.array([900.0] * 8 + [86_400.0] + [900.0] * 8)
     starts = np.cumsum(lengths) - lengths
-    found = assemble(
-        series(starts, values=lengths, unit="Wh", energy=True, durations=lengths), PATH
-    )
+    found = put(series(starts, values=lengths, unit="Wh", energy=True, durations=lengths))
     assert found.trace.interval_s == 900
     assert found.public.gaps == 1
     np.testing.assert_allclose(found.trace.readings, np.full(16, 3600.0))
@@ -63,7 +65,7 @@ def test_a_row_of_a_whole_day_is_a_gap_among_quarters():
 def test_totals_over_the_same_time_are_left_out():
     starts = np.append(900.0 * np.arange(96), 0.0)
     lengths = np.append(np.full(96, 900.0), 7200.0)
-    found = assemble(series(starts, durations=lengths), PATH)
+    found = put(series(starts, durations=lengths))
     assert len(found.trace) == 96
 
 
@@ -71,12 +73,12 @@ def test_two_lengths_side_by_side_are_refused():
     lengths = np.array([900.0] * 4 + [3600.0] * 2)
     starts = np.cumsum(lengths) - lengths
     with pytest.raises(DataError, match=r"readings of 15 min and of 1 h.*`reading_length=15min`"):
-        assemble(series(starts, durations=lengths), PATH)
+        put(series(starts, durations=lengths))
 
 
 def test_hours_that_end_at_59_are_hours():
     starts = 3600.0 * np.arange(48)
-    found = assemble(series(starts, durations=np.full(48, 3540.0), unit="Wh", energy=True), PATH)
+    found = put(series(starts, durations=np.full(48, 3540.0), unit="Wh", energy=True))
     assert found.trace.interval_s == 3600
     np.testing.assert_allclose(found.trace.readings, 5.0)
 
@@ -84,45 +86,44 @@ def test_hours_that_end_at_59_are_hours():
 def test_a_few_repeated_times_are_gaps_and_many_must_agree():
     seconds = np.append(60.0 * np.arange(200), 600.0)
     values = np.append(np.full(200, 5.0), 9.0)
-    found = assemble(series(seconds, values=values), PATH)
+    found = put(series(seconds, values=values))
     assert found.trace.readings.tolist() == [5.0] * 199
     assert (found.public.duplicates, found.public.gaps) == (1, 1)
     with pytest.raises(DataError, match="several different values for one time"):
-        assemble(series(seconds, values=np.append(np.full(200, 5.0), 900.0)), PATH)
+        put(series(seconds, values=np.append(np.full(200, 5.0), 900.0)))
     twice = np.concatenate([60.0 * np.arange(20)] * 2)
-    assert len(assemble(series(twice), PATH).trace) == 20
+    assert len(put(series(twice)).trace) == 20
     with pytest.raises(DataError, match="several different values for one time"):
-        assemble(series(twice, values=np.arange(40.0)), PATH)
-    last = assemble(series(twice, values=np.arange(40.0), repeats="last"), PATH)
+        put(series(twice, values=np.arange(40.0)))
+    last = put(series(twice, values=np.arange(40.0), repeats="last"))
     assert last.trace.readings.tolist() == list(range(20, 40))
 
 
 @pytest.mark.parametrize("seconds", [[0, 2.6e6, 5.3e6, 7.9e6], [0, 7e4, 9e5, 1.1e6, 3e6]])
 def test_bills_and_readings_by_hand_are_refused(seconds):
     with pytest.raises(DataError, match=r"days long|follow no interval"):
-        assemble(series(seconds), PATH)
+        put(series(seconds))
 
 
 def test_steps_of_the_meter_become_public_facts():
     hourly = 3600.0 * np.arange(5)
-    counter = assemble(
+    counter = put(
         series(hourly, values=np.arange(5.0), unit="kWh", factor=1000.0, energy=True,
-               counter=True, step=0.001), PATH)  # fmt: skip
+               counter=True, step=0.001))  # fmt: skip
     assert counter.trace.metering.register_step_w == pytest.approx(1.0)
-    unknown = assemble(
+    unknown = put(
         series(hourly, values=np.arange(5.0), unit="kWh", factor=1000.0, energy=True, counter=True),
-        PATH,
     )
     assert unknown.trace.metering.register_step_w == pytest.approx(1000.0)
-    plain = assemble(series(hourly, unit="kW", factor=1000.0, step=0.01), PATH)
+    plain = put(series(hourly, unit="kW", factor=1000.0, step=0.01))
     assert plain.trace.metering.resolution_w == pytest.approx(10.0)
 
 
 def test_nothing_is_not_a_trace():
     with pytest.raises(DataError, match=r"\(test\) holds no readings: check that the export"):
-        assemble(series([]), PATH)
+        put(series([]))
     with pytest.raises(DataError, match="at least two readings"):
-        assemble(series([0]), PATH)
+        put(series([0]))
 
 
 def register(values, seconds=None, name="meterstand kWh"):

@@ -194,10 +194,10 @@ def test_a_format_is_one_entry_of_the_registry(tmp_path, monkeypatch):
     from hushmeter.read import source
     from hushmeter.read.recording import Series
 
-    def read_toy(path, options):
+    def read_toy(task):
         """Lines of a number of minutes and watts, below a line TOY."""
-        rows = np.loadtxt(path, skiprows=1)
-        unit = options.unit or "W"
+        rows = np.loadtxt(task.path, skiprows=1)
+        unit = task.options.unit or "W"
         return Series((rows[:, 0] * 60e9).astype(np.int64), rows[:, 1], "toy", unit)
 
     toy = source.Format("toy", lambda head: head.text.startswith("TOY"), read_toy)

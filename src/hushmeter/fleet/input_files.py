@@ -31,7 +31,7 @@ from hushmeter.files import sha256_of
 from hushmeter.fleet.folders import SourceFolder
 from hushmeter.fleet.job import Columns, InputFormat
 from hushmeter.read.columns import load_table, to_numbers
-from hushmeter.read.recording import DECIMALS, ReadOptions
+from hushmeter.read.recording import DECIMALS, ReadOptions, Task
 from hushmeter.read.times import read_stamps, to_utc
 from hushmeter.trace import UNITS
 
@@ -447,8 +447,8 @@ def _load(path: Path, texts: Sequence[str], form: InputFormat) -> pa.Table:
         return parquet.ParquetFile(path).read(use_threads=False)
     try:
         # The mark is stated: one that is found in the values would depend on them.
-        options = ReadOptions(decimal=form.decimal or "point")
-        return load_table(path, options, texts=[text.lower() for text in texts]).data
+        task = Task(path, ReadOptions(decimal=form.decimal or "point"))
+        return load_table(task, texts=[text.lower() for text in texts]).data
     except DataError as error:
         # The message names the path, which the report of the file states already.
         raise DataError(str(error).removeprefix(f"{path} ")) from None

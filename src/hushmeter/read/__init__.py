@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hushmeter.errors import DataError
-from hushmeter.read.recording import ReadOptions, Recording
+from hushmeter.read.recording import ReadOptions, Recording, Task
 from hushmeter.read.source import MemoryFile, read_file
 from hushmeter.trace import Trace
 
@@ -65,21 +65,22 @@ def read_recording(path: str | Path, options: ReadOptions | None = None) -> Reco
         return read_bytes(sys.stdin.buffer.read(), "standard input", options)
     if not source.is_file():
         raise DataError(f"{source} is not a file.")
-    return read_file(source, options or ReadOptions(), "leave")
+    return read_file(Task(source, options or ReadOptions()))
 
 
 def read_bytes(
     data: bytes, name: str, options: ReadOptions | None = None, *, most_values: int | None = None
 ) -> Recording:
     """Like `read_recording`, of a file that is only in memory; nothing is written to disk."""
-    return read_file(MemoryFile(name, data, most_values), options or ReadOptions(), "leave")
+    return read_file(Task(MemoryFile(name, data, most_values), options or ReadOptions()))
 
 
 def read_home_bytes(
     data: bytes, name: str, options: ReadOptions | None = None, *, most_values: int | None = None
 ) -> Recording:
     """Like `read_bytes`, with the circuits beside the meter, where the file has some."""
-    return read_file(MemoryFile(name, data, most_values), options or ReadOptions(), "beside")
+    file = MemoryFile(name, data, most_values)
+    return read_file(Task(file, options or ReadOptions(), "beside"))
 
 
 def read_home_data(
@@ -116,15 +117,16 @@ def read_home_recording(
     path: str | Path, options: ReadOptions | None = None, *, need_circuits: bool = True
 ) -> Recording:
     """Read an appliance-level data set with the facts about it."""
-    source, chosen = Path(path), options or ReadOptions()
+    source = Path(path)
+    task = Task(source, options or ReadOptions(), "sum" if need_circuits else "beside")
     if str(source) == "-":
         recording = read_home_bytes(sys.stdin.buffer.read(), "standard input", options)
     elif source.is_dir():
         from hushmeter.read.folders import read_folder
 
-        recording = read_folder(source, chosen)
+        recording = read_folder(task)
     elif source.exists():
-        recording = read_file(source, chosen, "sum" if need_circuits else "beside")
+        recording = read_file(task)
     else:
         raise DataError(f"{source} {'does not exist' if need_circuits else 'is not a file'}.")
     if need_circuits and recording.trace.power is None:

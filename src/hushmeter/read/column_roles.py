@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hushmeter.errors import DataError
@@ -33,7 +32,7 @@ from hushmeter.read.headers import (
     has_word,
     split_words,
 )
-from hushmeter.read.recording import Circuits, ReadOptions
+from hushmeter.read.recording import Task
 from hushmeter.read.source import refuse_faults
 from hushmeter.read.text_table import RawTable
 from hushmeter.read.times import find_zone, read_clock, read_stamps, split_range
@@ -62,7 +61,6 @@ class Plan:
     need_all: bool = False
     keys: tuple[Column, ...] = ()  # Columns of words that may tell series apart
     exports: tuple[Column, ...] = ()  # Columns of what was fed into the grid
-    notes: list[str] = field(default_factory=list)
 
     @property
     def value_names(self) -> str:
@@ -70,20 +68,20 @@ class Plan:
         return ", ".join(repr(c.name) for c in (self.values or self.circuits)[:3])
 
 
-def plan_times(columns: Sequence[Column], options: ReadOptions, path: Path) -> TimePlan:
+def plan_times(task: Task, columns: Sequence[Column]) -> TimePlan:
     """Find the columns of the times."""
-    if options.time_column is not None:
-        chosen = find_named(columns, options.time_column, path)
+    if task.options.time_column is not None:
+        chosen = find_named(task, columns, task.options.time_column)
         return _with_partners(chosen, columns)
     candidates = [(_rank(column, columns), i) for i, column in enumerate(columns)]
     candidates = [(rank, i) for rank, i in candidates if rank is not None]
     if not candidates:
         for column in columns:
             if column.kind == "text" and has_word(column.name, "stamps"):
-                read_stamps(column.data, path)
+                read_stamps(column.data, task.path)
         found = ", ".join(c.name for c in columns[:20])
-        raise DataError(
-            f"{path} has no time column: name one of its columns 'timestamp', or state which it is "
+        raise task.error(
+            f"has no time column: name one of its columns 'timestamp', or state which it is "
             f"with `time_column=` (found: {found})."
         )
     return _with_partners(columns[min(candidates)[1]], columns)
@@ -162,56 +160,52 @@ def _zone_column(columns: Sequence[Column]) -> str | None:
     return None
 
 
-def plan_columns(
-    raw: RawTable, columns: Sequence[Column], options: ReadOptions, path: Path, *, homes: bool
-) -> Plan:
+def plan_columns(task: Task, raw: RawTable, columns: Sequence[Column], *, homes: bool) -> Plan:
     """Choose the columns of a table by their headers."""
-    time = plan_times(columns, options, path)
+    time = plan_times(task, columns)
     if not raw.has_header:
-        return _headerless(columns, time, options, path)
+        return _headerless(task, columns, time)
     numbers = [
         c for c in columns
         if c.kind == "number" and c.name not in time.names and not _is_key(c)
         and not (is_number_of_day(c) and c.meaning.unit is None) and not is_unix(c)
     ]  # fmt: skip
     keys = tuple(c for c in columns if c.name not in time.names and _is_key(c))
-    _refuse_inverter(raw, columns, path)
-    if options.value_column is not None:
-        chosen = _find_sum(columns, options.value_column, path)
+    _refuse_inverter(task, raw, columns)
+    if task.options.value_column is not None:
+        chosen = _find_sum(task, columns, task.options.value_column)
         for column in chosen:
-            _refuse_named(column, numbers, path)
+            _refuse_named(task, column, numbers)
         plan = Plan(time, chosen, keys=keys, need_all=True)
     else:
-        _refuse_words(columns, numbers, path)
+        _refuse_words(task, columns, numbers)
         empty = [c for c in columns if c.kind == "empty"]
-        plan = _choose(numbers, empty, time, path, homes=homes)
+        plan = _choose(task, numbers, empty, time, homes=homes)
         plan.keys = keys
     plan.exports = tuple(c for c in numbers if c.meaning.flow == "export" and not c.meaning.counter)
-    return _with_unit(plan, raw, options)
+    return _with_unit(task, plan, raw)
 
 
-def _find_sum(columns: Sequence[Column], asked: str, path: Path) -> tuple[Column, ...]:
+def _find_sum(task: Task, columns: Sequence[Column], asked: str) -> tuple[Column, ...]:
     """The column that an option names, or several that it joins with a plus sign."""
     names = {column.name.strip().lower() for column in columns}
     parts = [asked] if asked.strip().lower() in names else asked.split("+")
-    return tuple(find_named(columns, part, path) for part in parts)
+    return tuple(find_named(task, columns, part) for part in parts)
 
 
-def _headerless(
-    columns: Sequence[Column], time: TimePlan, options: ReadOptions, path: Path
-) -> Plan:
+def _headerless(task: Task, columns: Sequence[Column], time: TimePlan) -> Plan:
     others = [c for c in columns if c.kind == "number" and c.name not in time.names]
-    if options.value_column is not None:
-        others = [find_named(columns, options.value_column, path)]
+    if task.options.value_column is not None:
+        others = [find_named(task, columns, task.options.value_column)]
     if len(others) != 1:
-        raise DataError(
-            f"{path} has no header and {len(others)} columns of numbers: add a header, or name the "
+        raise task.error(
+            f"has no header and {len(others)} columns of numbers: add a header, or name the "
             "meter's column (`value_column=column_1`)."
         )
-    channel = re.fullmatch(r"(?:channel_\d+|mains)\.dat", path.name)
+    channel = re.fullmatch(r"(?:channel_\d+|mains)\.dat", task.path.name)
     return Plan(
-        time, (others[0],), unit=options.unit or ("W" if channel else None),
-        counter=bool(options.is_counter),
+        time, (others[0],), unit=task.options.unit or ("W" if channel else None),
+        counter=bool(task.options.is_counter),
     )  # fmt: skip
 
 
@@ -233,50 +227,49 @@ def _names_meter(column: Column) -> bool:
     return whole and has_word(column.name, "meters") and not column.meaning.mains
 
 
-def _refuse_inverter(raw: RawTable, columns: Sequence[Column], path: Path) -> None:
+def _refuse_inverter(task: Task, raw: RawTable, columns: Sequence[Column]) -> None:
     """Refuse the file of a solar inverter, which does not see what a home uses."""
     texts = [*raw.preamble, *(f"{c.context} {c.name}" for c in columns)]
     if not any(has_word(text, "inverters") for text in texts):
         return
     if any(has_word(c.name, "drawn") for c in columns):
         return
-    raise DataError(
-        f"{path} is the file of a solar inverter: it shows what was produced, not what the home "
+    raise task.error(
+        "is the file of a solar inverter: it shows what was produced, not what the home "
         "used; give the file of the meter."
     )
 
 
-def _refuse_words(columns: Sequence[Column], numbers: Sequence[Column], path: Path) -> None:
+def _refuse_words(task: Task, columns: Sequence[Column], numbers: Sequence[Column]) -> None:
     """Refuse a table whose only electric column holds words."""
     if numbers:
         return
     for column in columns:
         if column.kind == "text" and column.meaning.unit is not None:
-            column.numbers(path)
+            column.numbers(task)
 
 
-def _refuse_named(chosen: Column, numbers: Sequence[Column], path: Path) -> None:
+def _refuse_named(task: Task, chosen: Column, numbers: Sequence[Column]) -> None:
     """Refuse a column that is named by an option, but is no consumption."""
     meaning = chosen.meaning
     source = find_source(f"{chosen.context} {chosen.name}")
     if source is not None:
-        raise DataError(f"{path}: column {chosen.name!r} is {source}, not electricity.")
+        raise task.error(f": column {chosen.name!r} is {source}, not electricity.")
     if meaning.flow in ("export", "production"):
-        raise DataError(
-            f"{path}: column {chosen.name!r} is what was {_words(meaning.flow)}, not what the home "
-            "used."
+        raise task.error(
+            f": column {chosen.name!r} is what was {_words(meaning.flow)}, not what the home used."
         )
-    _refuse_balance((chosen,), numbers, path)
+    _refuse_balance(task, (chosen,), numbers)
 
 
-def _refuse_balance(values: Sequence[Column], numbers: Sequence[Column], path: Path) -> None:
+def _refuse_balance(task: Task, values: Sequence[Column], numbers: Sequence[Column]) -> None:
     """Refuse a total beside what was fed into the grid, from which that may be subtracted."""
     exports = [c for c in numbers if c.meaning.flow == "export"]
     for column in values:
         meaning = column.meaning
         if exports and meaning.flow in ("", "net") and meaning.part == "total":
-            raise DataError(
-                f"{path}: column {column.name!r} is a total beside what was fed into the grid "
+            raise task.error(
+                f": column {column.name!r} is a total beside what was fed into the grid "
                 f"({exports[0].name}), so it may be a balance: give a column of what was drawn."
             )
 
@@ -288,76 +281,72 @@ def _words(flow: str) -> str:
 
 
 def _choose(
-    numbers: Sequence[Column],
-    empty: Sequence[Column],
-    time: TimePlan,
-    path: Path,
-    *,
-    homes: bool,
+    task: Task, numbers: Sequence[Column], empty: Sequence[Column], time: TimePlan, *, homes: bool
 ) -> Plan:
     """The meter's columns and the circuits, by the headers of all columns of numbers."""
     wanted = [c for c in numbers if c.meaning.flow not in UNUSED and not NAMELESS.fullmatch(c.name)]
     unused = [c.name for c in numbers if c not in wanted]
-    notes = [f"Columns that are no use of electricity: {', '.join(unused[:12])}."] if unused else []
+    if unused:
+        task.notes.append(f"Columns that are no use of electricity: {', '.join(unused[:12])}.")
     if not wanted:
-        raise DataError(_nothing_wanted(numbers, path))
+        raise _nothing_wanted(task, numbers)
     meter = next((c for c in wanted if c.name == "watts"), None)
     if meter is not None and time.names == {"timestamp"}:
         # The project's own layout: the other columns are circuits, whatever their names say.
         circuits = tuple(c for c in wanted if c is not meter)
-        return Plan(time, (meter,), circuits, unit="W", notes=notes)
-    _refuse_beside_production(numbers, path)
+        return Plan(time, (meter,), circuits, unit="W")
+    _refuse_beside_production(task, numbers)
     group = _best_group(wanted)
     values, need_all = _reduce(group)
     if values is not None:
-        _refuse_parts(values, numbers, empty, path)
-        _refuse_balance(values, numbers, path)
+        _refuse_parts(task, values, numbers, empty)
+        _refuse_balance(task, values, numbers)
     if values is None:
         values, circuits = _mains_and_circuits(group, wanted)
         plain = tuple(c for c in wanted if c.meaning.part != "total")
         if values is None and homes and plain:
-            return Plan(time, (), plain, notes=notes)
+            return Plan(time, (), plain)
         if values is None:
             named = ", ".join(repr(c.name) for c in group[:12])
-            raise DataError(
-                f"{path} has no power column that is clearly that of the meter: it may be {named}; "
+            raise task.error(
+                f"has no power column that is clearly that of the meter: it may be {named}; "
                 "name it (`value_column=NAME`, or NAME+NAME for columns that are added)."
             )
-        return Plan(time, values, circuits, notes=notes)
+        return Plan(time, values, circuits)
     if len(values) > 1:
-        notes.append(f"Added up: {', '.join(c.name for c in values)}.")
+        task.notes.append(f"Added up: {', '.join(c.name for c in values)}.")
     circuits = _circuits(values, [c for c in wanted if c not in values])
     left = [c.name for c in wanted if c not in values and c not in circuits]
     if left:
-        notes.append(f"Left out: {', '.join(left[:12])}.")
-    return Plan(time, values, circuits, need_all=need_all, notes=notes)
+        task.notes.append(f"Left out: {', '.join(left[:12])}.")
+    return Plan(time, values, circuits, need_all=need_all)
 
 
-def _refuse_beside_production(numbers: Sequence[Column], path: Path) -> None:
+def _refuse_beside_production(task: Task, numbers: Sequence[Column]) -> None:
     """Refuse a table of production in which no column states what the home draws or uses."""
     produced = next((c for c in numbers if c.meaning.flow == "production"), None)
     stated = any(c.meaning.flow in ("import", "use", "net") or c.meaning.mains for c in numbers)
     if produced is not None and not stated:
-        raise DataError(
-            f"{path} has no power column that states what the home draws, beside what was produced "
+        raise task.error(
+            f"has no power column that states what the home draws, beside what was produced "
             f"({produced.name!r}): it may be the file of a solar inverter; if it is not, name the "
             "meter's column (`value_column=NAME`)."
         )
 
 
-def _nothing_wanted(numbers: Sequence[Column], path: Path) -> str:
+def _nothing_wanted(task: Task, numbers: Sequence[Column]) -> DataError:
     if not numbers:
-        return f"{path} has no column of numbers besides its times."
+        return task.error("has no column of numbers besides its times.")
     for column in numbers:
         source = find_source(f"{column.context} {column.name}")
         if source is not None:
-            return f"{path} holds {source} ({column.name!r}), not electricity."
+            return task.error(f"holds {source} ({column.name!r}), not electricity.")
     first = next((c for c in numbers if c.meaning.flow in UNUSED), None)
     if first is None:
-        return f"{path} has no power column, only numbers without a name."
-    return (
-        f"{path} has no power column: {first.name!r} is {_words(first.meaning.flow)}, not what the "
-        "home used; if it is the meter after all, name it (`value_column=`)."
+        return task.error("has no power column, only numbers without a name.")
+    return task.error(
+        f"has no power column: {first.name!r} is {_words(first.meaning.flow)}, not "
+        "what the home used; if it is the meter after all, name it (`value_column=`)."
     )
 
 
@@ -408,14 +397,14 @@ def _reduce(group: Sequence[Column]) -> tuple[tuple[Column, ...] | None, bool]:
 
 
 def _refuse_parts(
-    values: Sequence[Column], numbers: Sequence[Column], empty: Sequence[Column], path: Path
+    task: Task, values: Sequence[Column], numbers: Sequence[Column], empty: Sequence[Column]
 ) -> None:
     """Refuse one tariff, or phases of which one seems to be missing."""
     names = " + ".join(c.name for c in values)
     parts = {c.meaning.part for c in values}
     if parts == {"tariff"} and len(values) == 1 and not has_word(values[0].name, "tariff_names"):
-        raise DataError(
-            f"{path} has only one tariff of the meter ({names}): give the file with all tariffs."
+        raise task.error(
+            f"has only one tariff of the meter ({names}): give the file with all tariffs."
         )
     if parts == {"phase"} and len(values) > 1 and not has_word(names, "legs"):
         known = [c for c in (*numbers, *empty) if c.meaning.part == "phase"
@@ -423,14 +412,14 @@ def _refuse_parts(
                  and c.meaning.flow == values[0].meaning.flow]  # fmt: skip
         marks = {_phase(c.name) for c in known}
         if marks != {"1", "2", "3"}:
-            raise DataError(
-                f"{path} has {len(values)} phases ({names}), and a third may be missing: give the "
+            raise task.error(
+                f"has {len(values)} phases ({names}), and a third may be missing: give the "
                 "file with all phases; if there is none missing, join their names with a plus "
                 "(`value_column=NAME+NAME`)."
             )
     if parts == {"phase"} and len(values) == 1 and _phase(values[0].name) not in ("1", ""):
-        raise DataError(
-            f"{path} has only one phase of the meter ({names}): give the file with all phases."
+        raise task.error(
+            f"has only one phase of the meter ({names}): give the file with all phases."
         )
 
 
@@ -479,13 +468,13 @@ def _circuits(values: Sequence[Column], others: Sequence[Column]) -> tuple[Colum
     return tuple(found) if flow != "use" or len(found) >= LEAST_CIRCUITS else ()
 
 
-def _with_unit(plan: Plan, raw: RawTable, options: ReadOptions) -> Plan:
+def _with_unit(task: Task, plan: Plan, raw: RawTable) -> Plan:
     """The plan with its unit, and whether the values are those of a counter."""
     columns = plan.values or plan.circuits
     stated = {c.meaning.unit for c in columns}
     cells = {c.cell_unit for c in columns}
     # Cells that carry their own unit were brought to a common one.
-    given = None if len(cells) == 1 and None not in cells else options.unit
+    given = None if len(cells) == 1 and None not in cells else task.options.unit
     unit = given or (next(iter(stated)) if len(stated) == 1 else None)
     assumed = False
     if unit is None and raw.preamble:
@@ -495,7 +484,7 @@ def _with_unit(plan: Plan, raw: RawTable, options: ReadOptions) -> Plan:
         unit, assumed = "W", True
     if unit is None and not plan.values:
         unit, assumed = "W", True
-    counter = options.is_counter
+    counter = task.options.is_counter
     if counter is None:
         counter = bool(plan.values) and all(c.meaning.counter for c in plan.values)
     return replace(plan, unit=unit, assumed=assumed, counter=counter)
@@ -513,37 +502,33 @@ class PlannedTable:
     raw: RawTable
     plan: Plan
     layout: Layout | None
-    notes: list[str]
     regular: bool = False  # True if the layout states that the table has a row for every interval
 
 
-def plan_table(
-    raw: RawTable, options: ReadOptions, path: Path, *, circuits: Circuits = "leave"
-) -> PlannedTable:
+def plan_table(task: Task, raw: RawTable) -> PlannedTable:
     """Decide which columns hold the times, the meter and its circuits; see `table.read_plan`."""
-    notes = list(raw.notes)
+    task.notes.extend(raw.notes)
     names = frozenset(name.lower() for name in raw.data.column_names)
-    asked = options.time_column is not None or options.value_column is not None
+    asked = task.options.time_column is not None or task.options.value_column is not None
     layout = None if asked or not raw.has_header else find_layout(names)
     if layout is not None:
-        raw, plan = _by_layout(raw, layout, options, notes, path)
+        raw, plan = _by_layout(task, raw, layout)
         regular = layout.regular
     else:
-        columns = classify(raw, path)
-        daily = spread_days(columns, options, path) if raw.has_header else None
+        columns = classify(task, raw)
+        daily = spread_days(task, columns) if raw.has_header else None
         if daily is not None:
             columns, raw = daily
-            notes.append("One row holds a day; its columns were read as times of the day.")
+            task.notes.append("One row holds a day; its columns were read as times of the day.")
         regular = daily is not None
-        _refuse_source(raw, columns, path)
-        plan = plan_columns(raw, columns, options, path, homes=circuits == "sum")
+        _refuse_source(task, raw, columns)
+        plan = plan_columns(task, raw, columns, homes=task.circuits == "sum")
     if plan.time.zone is None:
         plan.time.zone = _stated_zone(raw.preamble)
-    notes.extend(plan.notes)
-    if circuits == "leave":
+    if task.circuits == "leave":
         # What a release publishes must not depend on circuits, so they are not even read.
         plan = replace(plan, circuits=())
-    return PlannedTable(raw, plan, layout, notes, regular)
+    return PlannedTable(raw, plan, layout, regular)
 
 
 def _stated_zone(preamble: Sequence[str]) -> str | None:
@@ -552,19 +537,17 @@ def _stated_zone(preamble: Sequence[str]) -> str | None:
     return next((zone for line in lines if (zone := find_zone(line)) is not None), None)
 
 
-def _by_layout(
-    raw: RawTable, layout: Layout, options: ReadOptions, notes: list[str], path: Path
-) -> tuple[RawTable, Plan]:
+def _by_layout(task: Task, raw: RawTable, layout: Layout) -> tuple[RawTable, Plan]:
     """The plan of a known layout."""
     import pyarrow as pa
 
     try:
         with refuse_faults(f"no proper {layout.format}", pa.ArrowException):
-            data = layout.prepared(raw.data, notes)
+            data = layout.prepared(raw.data, task.notes)
     except DataError as error:
-        raise DataError(f"{path} is {error}") from None
+        raise task.error(f"is {error}") from None
     raw = replace(raw, data=data, context=())
-    columns = classify(raw, path)
+    columns = classify(task, raw)
     named = {c.name.lower(): c for c in reversed(columns)}
     values = tuple(named[value] for value in layout.values)
     time = TimePlan(named[layout.time], stamp=layout.stamp, zone=layout.tz)
@@ -579,9 +562,9 @@ def _by_layout(
         and not re.fullmatch(r"column_\d+|Unnamed: \d+|sum_of_submeters|main_house_subtotal|index",
                              c.name)
     )  # fmt: skip
-    unit = options.unit or layout.unit or next((u for line in raw.preamble
+    unit = task.options.unit or layout.unit or next((u for line in raw.preamble
                                                 if (u := stated_unit(line))), None)  # fmt: skip
-    counter = layout.counter if options.is_counter is None else options.is_counter
+    counter = layout.counter if task.options.is_counter is None else task.options.is_counter
     plan = Plan(
         time,
         values,
@@ -593,15 +576,15 @@ def _by_layout(
         exports=tuple(c for c in columns if c.kind == "number" and c.meaning.flow == "export"),
     )
     if len(values) > 1:
-        notes.append(f"Added up: {', '.join(c.name for c in values)}.")
+        task.notes.append(f"Added up: {', '.join(c.name for c in values)}.")
     return raw, plan
 
 
-def _refuse_source(raw: RawTable, columns: Sequence[Column], path: Path) -> None:
+def _refuse_source(task: Task, raw: RawTable, columns: Sequence[Column]) -> None:
     """Refuse gas, water and heat that only the lines above the header name."""
     text = " ".join(raw.preamble)
     source = find_source(text)
     if source is None or has_word(text, "electric"):
         return
     if not any(c.meaning.unit in ("W", "kW") for c in columns):
-        raise DataError(f"{path} holds {source} ({text[:40]!r} above its header).")
+        raise task.error(f"holds {source} ({text[:40]!r} above its header).")

@@ -18,15 +18,8 @@ import numpy as np
 from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.clock import SECOND
 from hushmeter.errors import DataError, InputError
-from hushmeter.read.headers import (
-    Layout,
-    Meaning,
-    find_unit,
-    has_word,
-    missing_marks,
-    read_meaning,
-)
-from hushmeter.read.recording import DECIMALS, Chooser, ReadOptions, unit_factor
+from hushmeter.read.headers import Layout, Meaning, find_unit, has_word, missing_marks, read_meaning
+from hushmeter.read.recording import Task, unit_factor
 from hushmeter.read.source import read_head, read_parquet, refuse_faults
 from hushmeter.read.text_table import RawTable, load_text, unique_names
 from hushmeter.read.times import as_numpy, one_array, read_clock, read_stamps, split_range
@@ -76,7 +69,7 @@ class Column:
         """True if its header names a meter, a metering point or a customer."""
         return has_word(self.name, "meters") and not has_word(self.name, "kinds")
 
-    def numbers(self, path: Path) -> FloatArray:
+    def numbers(self, task: Task) -> FloatArray:
         """The values of the column; NaN where a cell is empty."""
         values, odd = to_numbers(self.data, self.decimal)
         if self.factors is not None:
@@ -85,14 +78,14 @@ class Column:
         if odd.any():
             # A gap is public, and a word such as >2000 follows from the value.
             row = int(np.argmax(odd))
-            raise DataError(
-                f"{path}: column {self.name!r} is {str(self.data[row].as_py())[:40]!r} in row {row}"
+            raise task.error(
+                f": column {self.name!r} is {str(self.data[row].as_py())[:40]!r} in row {row}"
                 ", neither a number nor a mark of a missing value: write 1234.5, or name the "
                 "meter's column (`value_column=`)."
             )
         if np.isinf(values).any():
             row = int(np.argmax(np.isinf(values)))
-            raise DataError(f"{path}: column {self.name!r} is {values[row]} in row {row}.")
+            raise task.error(f": column {self.name!r} is {values[row]} in row {row}.")
         return values
 
 
@@ -135,7 +128,7 @@ def is_text(data: Any) -> bool:
     return bool(types.is_string(data.type) or types.is_large_string(data.type))
 
 
-def classify(raw: RawTable, path: Path) -> list[Column]:
+def classify(task: Task, raw: RawTable) -> list[Column]:
     """The columns of a table, with what they hold."""
     columns = []
     for i, name in enumerate(raw.data.column_names):
@@ -143,10 +136,10 @@ def classify(raw: RawTable, path: Path) -> list[Column]:
             name, raw.context[i] if raw.context else "", raw.data.column(i), raw.decimal
         )
         split = _split_units(column)
-        if split is not None and _text_kind(split, path) == "number":
+        if split is not None and _text_kind(task, split) == "number":
             column = split
-        column.kind = _kind(column, path)
-        if column.kind == "number" and is_unix(column) and _are_dates(column, path):
+        column.kind = _kind(task, column)
+        if column.kind == "number" and is_unix(column) and _are_dates(task, column):
             column.kind = "date"
         columns.append(column)
     return columns
@@ -179,7 +172,7 @@ def _split_units(column: Column) -> Column | None:
     return replace(column, data=data, factors=factors, cell_unit=base)
 
 
-def _kind(column: Column, path: Path) -> str:
+def _kind(task: Task, column: Column) -> str:
     from pyarrow import types
 
     data = column.data
@@ -191,25 +184,25 @@ def _kind(column: Column, path: Path) -> str:
         return "clock"
     if types.is_timestamp(data.type):
         column.aware = data.type.tz is not None
-        return "date" if not column.aware and read_stamps(data, path).dates_only else "time"
+        return "date" if not column.aware and read_stamps(data, task.path).dates_only else "time"
     if types.is_integer(data.type) or types.is_floating(data.type) or types.is_decimal(data.type):
         return "number"
     if not (types.is_string(data.type) or types.is_large_string(data.type)):
         return "text"
-    return _text_kind(column, path)
+    return _text_kind(task, column)
 
 
-def _are_dates(column: Column, path: Path) -> bool:
+def _are_dates(task: Task, column: Column) -> bool:
     """True for dates in digits, such as 20240131."""
     if is_text(column.data):
         return False
     try:
-        return read_stamps(column.data, path).dates_only
+        return read_stamps(column.data, task.path).dates_only
     except DataError:
         return False
 
 
-def _text_kind(column: Column, path: Path) -> str:
+def _text_kind(task: Task, column: Column) -> str:
     """What a column of text holds: numbers by all of its cells, times by a sample."""
     data = column.data.drop_null()
     values, odd = to_numbers(data, column.decimal)
@@ -224,7 +217,7 @@ def _text_kind(column: Column, path: Path) -> str:
     if split_range(sample) is not None:
         return "range"
     try:
-        stamps = read_stamps(sample, path)
+        stamps = read_stamps(sample, task.path)
     except DataError:
         return "text"
     if stamps.good.sum() < 0.9 * len(sample):
@@ -266,39 +259,36 @@ def is_number_of_day(column: Column) -> bool:
     return whole and float(known.min()) >= 0 and float(known.max()) <= 300
 
 
-def find_named(columns: Sequence[Column], asked: str, path: Path) -> Column:
+def find_named(task: Task, columns: Sequence[Column], asked: str) -> Column:
     """The column that an option names."""
-    name = Chooser(path, "column", "value_column", InputError).asked(
+    name = task.chooser("column", "value_column", InputError).asked(
         (c.name for c in columns), asked
     )
     return next(column for column in columns if column.name == name)
 
 
-def load_table(
-    path: Path, options: ReadOptions | None = None, texts: Collection[str] = ()
-) -> RawTable:
+def load_table(task: Task, texts: Collection[str] = ()) -> RawTable:
     """The whole table of a CSV or Parquet file, before its columns are understood."""
     import pyarrow as pa
 
-    mark = None if options is None or options.decimal is None else DECIMALS[options.decimal]
-    fault = f"{path} is neither a CSV nor a Parquet table"
+    path, fault = task.path, f"{task.path} is neither a CSV nor a Parquet table"
     with refuse_faults(fault, pa.ArrowException, OSError, UnicodeError, OverflowError, LookupError):
         if read_head(path, 4) == PARQUET_MAGIC:
             data = read_parquet(path)
             raw = RawTable(data.rename_columns(list(unique_names(data.column_names))),
                            kind="Parquet table")  # fmt: skip
         else:
-            raw = load_text(path, texts, mark)
-    return whole_table(raw, options, path)
+            raw = load_text(path, texts, task.options.decimal_mark)
+    return whole_table(task, raw)
 
 
-def whole_table(raw: RawTable, options: ReadOptions | None, path: Path) -> RawTable:
+def whole_table(task: Task, raw: RawTable) -> RawTable:
     """The table with the rows of its further blocks, and without empty rows."""
-    data, notes = _joined(raw, options, path)
+    data, notes = _joined(task, raw)
     raw = replace(raw, data=_without_empty_rows(data), blocks=(), notes=notes)
     if raw.data.num_rows == 0:
-        raise DataError(
-            f"{path} holds no readings, only the columns {', '.join(raw.data.column_names[:8])}."
+        raise task.error(
+            f"holds no readings, only the columns {', '.join(raw.data.column_names[:8])}."
         )
     return raw
 
@@ -313,9 +303,10 @@ def read_columns(path: Path, times: Collection[str] = ()) -> Any:
 
     if not path.is_file():
         raise DataError(f"{path} does not exist.")
-    raw = load_table(path, texts=times)
+    task = Task(path)
+    raw = load_table(task, texts=times)
     table = raw.data
-    for i, column in enumerate(classify(raw, path)):
+    for i, column in enumerate(classify(task, raw)):
         if column.kind == "empty" or (column.kind == "number" and is_text(column.data)):
             values, _ = to_numbers(column.data, raw.decimal)
             table = table.set_column(i, column.name, pa.array(values, from_pandas=True))
@@ -334,43 +325,43 @@ def _is_other_date(column: Column) -> bool:
     return re.match(r"\d{4}-", first) is None
 
 
-def _joined(raw: RawTable, options: ReadOptions | None, path: Path) -> tuple[Any, tuple[str, ...]]:
+def _joined(task: Task, raw: RawTable) -> tuple[Any, tuple[str, ...]]:
     """The rows of all blocks under the same header, or the chosen block; and the notes."""
     import pyarrow as pa
 
     if not raw.blocks:
         return raw.data, raw.notes
     tables = [raw.data, *(block.data for block in raw.blocks)]
-    asked = None if options is None else options.register
+    asked = task.options.register
     if asked is not None and asked.isdigit() and 1 <= int(asked) <= len(tables):
         return tables[int(asked) - 1], raw.notes
-    drawn = _drawn_block(raw, path)
+    drawn = _drawn_block(task, raw)
     if drawn is not None:
         note = f"Of {len(tables)} tables of the same times, the one of drawn energy was read."
         return drawn, (*raw.notes, note)
     first, *others = (set(table.column(0).to_pylist()) for table in tables)
     if any(len(first & other) > 0.5 * len(first) for other in others):
-        raise DataError(
-            f"{path} holds {len(tables)} tables of the same times, such as import, export and "
+        raise task.error(
+            f"holds {len(tables)} tables of the same times, such as import, export and "
             f"balance: choose one by its number (`register=1` … {len(tables)})."
         )
     return pa.concat_tables(tables, promote_options="permissive"), raw.notes
 
 
-def _drawn_block(raw: RawTable, path: Path) -> Any | None:
+def _drawn_block(task: Task, raw: RawTable) -> Any | None:
     """The block of drawn energy among blocks of the same times, of which one is fed in.
 
     Some utilities give several tables with one title: what was drawn (never negative), what was
     fed in (never positive) and their sum. All have the same times, so that the choice changes
     nothing public. None if the blocks are not of this kind.
     """
-    blocks = [classify(replace(raw, data=block.data, blocks=()), path)
+    blocks = [classify(task, replace(raw, data=block.data, blocks=()))
               for block in (raw, *raw.blocks)]  # fmt: skip
     cells = [[column.data.to_pylist() for column in block] for block in blocks]
     differ = [i for i in range(len(cells[0])) if any(block[i] != cells[0][i] for block in cells)]
     if len(differ) != 1 or any(block[differ[0]].kind != "number" for block in blocks):
         return None
-    values = [block[differ[0]].numbers(path) for block in blocks]
+    values = [block[differ[0]].numbers(task) for block in blocks]
     drawn = [i for i, own in enumerate(values) if not (own < 0).any()]
     fed = [i for i, own in enumerate(values) if (own < 0).any() and not (own > 0).any()]
     if len(drawn) != 1 or len(fed) != 1:
@@ -426,7 +417,7 @@ class RowTimes:
     remark: str = ""
 
 
-def read_row_times(plan: TimePlan, options: ReadOptions, path: Path) -> RowTimes:
+def read_row_times(task: Task, plan: TimePlan) -> RowTimes:
     """The times of all rows from their columns."""
     data = plan.date.data
     ends = split_range(data) if plan.date.kind == "range" else None
@@ -434,30 +425,30 @@ def read_row_times(plan: TimePlan, options: ReadOptions, path: Path) -> RowTimes
         import pyarrow as pa
 
         data = pa.array(to_numbers(data, plan.date.decimal)[0], from_pandas=True)
-    stamps = read_stamps(data if ends is None else ends[0], path, options.tz)
+    stamps = read_stamps(data if ends is None else ends[0], task.path, task.options.tz)
     written = stamps.ns if stamps.written is None else stamps.written
     clock = RowTimes(
         stamps.ns, stamps.good, stamps.aware, written, plan.stamp, remark=stamps.remark
     )
     if ends is not None:
-        clock.ends = _range_end(ends[1], stamps.ns, path, options)
+        clock.ends = _range_end(task, ends[1], stamps.ns)
     if plan.clock is not None:
-        _add_clock(clock, plan, path)
+        _add_clock(task, clock, plan)
     if plan.end_date is not None and clock.ends is None:
-        _add_end(clock, plan, path, options)
+        _add_end(task, clock, plan)
     return clock
 
 
-def _range_end(column: Any, starts: IntArray, path: Path, options: ReadOptions) -> IntArray:
+def _range_end(task: Task, column: Any, starts: IntArray) -> IntArray:
     """The end of a range: a whole time, or a clock on the day of its start."""
     clock = read_clock(column)
     if clock is None:
-        return read_stamps(column, path, options.tz).ns
+        return read_stamps(column, task.path, task.options.tz).ns
     ends = starts - starts % DAY_NS + clock[0] * SECOND
     return np.where(ends <= starts, ends + DAY_NS, ends)
 
 
-def _add_clock(clock: RowTimes, plan: TimePlan, path: Path) -> None:
+def _add_clock(task: Task, clock: RowTimes, plan: TimePlan) -> None:
     """Add the time of day to dates."""
     column = plan.clock
     assert column is not None
@@ -468,7 +459,7 @@ def _add_clock(clock: RowTimes, plan: TimePlan, path: Path) -> None:
     ends = split_range(column.data) if column.kind == "range" else None
     found = read_clock(column.data if ends is None else ends[0])
     if found is None:
-        raise DataError(f"{path}: column {column.name!r} holds no times of the day.")
+        raise task.error(f": column {column.name!r} holds no times of the day.")
     seconds, good = found
     clock.good &= good
     known = seconds[clock.good]
@@ -477,7 +468,7 @@ def _add_clock(clock: RowTimes, plan: TimePlan, path: Path) -> None:
         clock.stamp = "end"
     clock.ns = clock.written = dates + seconds * SECOND
     if ends is not None:
-        clock.ends = _range_end(ends[1], clock.ns, path, ReadOptions())
+        clock.ends = _range_end(task, ends[1], clock.ns)
 
 
 def _add_number(clock: RowTimes, column: Column, dates: IntArray) -> None:
@@ -498,10 +489,10 @@ def _add_number(clock: RowTimes, column: Column, dates: IntArray) -> None:
         clock.after_midnight = after
 
 
-def _add_end(clock: RowTimes, plan: TimePlan, path: Path, options: ReadOptions) -> None:
+def _add_end(task: Task, clock: RowTimes, plan: TimePlan) -> None:
     """Add the ends of intervals, on the clock of the starts."""
     assert plan.end_date is not None
-    ends = read_stamps(plan.end_date.data, path, options.tz)
+    ends = read_stamps(plan.end_date.data, task.path, task.options.tz)
     moments = ends.ns
     if plan.end_clock is not None:
         found = read_clock(plan.end_clock.data)
@@ -515,15 +506,11 @@ def _add_end(clock: RowTimes, plan: TimePlan, path: Path, options: ReadOptions) 
 
 
 def find_stamp(
-    clock: RowTimes,
-    parts: Sequence[IntArray],
-    options: ReadOptions,
-    layout: Layout | None,
-    notes: list[str],
+    task: Task, clock: RowTimes, parts: Sequence[IntArray], layout: Layout | None
 ) -> str:
     """Which end of its interval a time names; a file of whole days shows it by its first time."""
-    if options.stamp is not None:
-        return options.stamp
+    if task.options.stamp is not None:
+        return task.options.stamp
     if clock.stamp == "end" or layout is not None or clock.ends is not None:
         return clock.stamp
     rows = parts[0] if len(parts) == 1 else np.concatenate(parts)
@@ -532,7 +519,9 @@ def find_stamp(
         return "start"
     first, step = int(moments[0]) % DAY_NS, int(np.median(np.diff(moments)))
     if 0 < step < DAY_NS and first == step and DAY_NS % step == 0:
-        notes.append("The file covers whole days if its times name ends, so they were read so.")
+        task.notes.append(
+            "The file covers whole days if its times name ends, so they were read so."
+        )
         return "end"
     return "start"
 
@@ -546,15 +535,15 @@ def ascending(times: IntArray) -> IntArray:
     return different
 
 
-def spread_days(
-    columns: Sequence[Column], options: ReadOptions, path: Path
-) -> tuple[list[Column], RawTable] | None:
+def spread_days(task: Task, columns: Sequence[Column]) -> tuple[list[Column], RawTable] | None:
     """A table with one row for each day as one with a row for each time; None if it is not."""
     import pyarrow as pa
 
     dates = [c for c in columns if c.kind == "date"]
-    if options.time_column is not None:
-        dates = [c for c in [find_named(columns, options.time_column, path)] if c.kind == "date"]
+    if task.options.time_column is not None:
+        dates = [
+            c for c in [find_named(task, columns, task.options.time_column)] if c.kind == "date"
+        ]
     if not dates:
         return None
     found = times_of_day([c.name for c in columns])
@@ -564,11 +553,11 @@ def spread_days(
     cells = [columns[i] for i in places]
     if any(c.kind not in ("number", "empty") for c in cells):
         return None
-    stamps = read_stamps(dates[0].data, path, options.tz)
+    stamps = read_stamps(dates[0].data, task.path, task.options.tz)
     days = stamps.ns.size
     moments = (stamps.ns[:, None] + offsets[None, :]).ravel()
     good = np.repeat(stamps.good, offsets.size)
-    values = np.column_stack([c.numbers(path) for c in cells]).ravel()
+    values = np.column_stack([c.numbers(task) for c in cells]).ravel()
     rows = np.repeat(np.arange(days), offsets.size)
     unit = find_unit(" ".join(f"{c.context} {c.name}" for c in cells[:1]))
     time = Column("start", "", pa.array(moments.astype("datetime64[ns]"), mask=~good), ".", "time")

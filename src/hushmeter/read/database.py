@@ -17,24 +17,15 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hushmeter.checks import FloatArray
 from hushmeter.clock import SECOND
-from hushmeter.errors import DataError
 from hushmeter.read.headers import read_meaning
 from hushmeter.read.home_assistant import Changes, change_series, read_state
-from hushmeter.read.recording import (
-    ENERGY_UNITS,
-    POWER_UNITS,
-    Chooser,
-    ReadOptions,
-    Series,
-    unit_factor,
-)
+from hushmeter.read.recording import ENERGY_UNITS, POWER_UNITS, Series, Task, unit_factor
 from hushmeter.read.source import (
     SQLITE_CAP,
     MemoryFile,
@@ -78,35 +69,35 @@ SETTINGS = (
 PLAIN = re.compile(r"CREATE TABLE\s", re.IGNORECASE)
 
 
-def read_database(path: Path, options: ReadOptions) -> Series:
+def read_database(task: Task) -> Series:
     """The readings of one sensor or meter of a data base."""
-    fault = f"{path} is no readable SQLite data base"
+    fault = f"{task.path} is no readable SQLite data base"
     # A damaged file holds numbers and names that are none.
     faults = refuse_faults(fault, sqlite3.Error, ValueError, OverflowError)
-    with faults, _connect(path) as database:
-        names = restrict(database, TABLES, path)
+    with faults, _connect(task) as database:
+        names = restrict(task, database, TABLES)
         if {"statistics", "statistics_meta"} <= names or "states" in names:
-            return _read_home_assistant(database, names, options, path)
+            return _read_home_assistant(task, database, names)
         if {"DeviceStatus", "Meter"} <= names:
-            return _read_domoticz(database, names, options, path)
-    raise DataError(
-        f"{path} is an SQLite data base, but neither of Home Assistant nor of Domoticz (tables: "
+            return _read_domoticz(task, database, names)
+    raise task.error(
+        f"is an SQLite data base, but neither of Home Assistant nor of Domoticz (tables: "
         f"{', '.join(sorted(names)[:8]) or 'none'}): export the readings as CSV."
     )
 
 
 @contextmanager
-def _connect(path: Path) -> Iterator[sqlite3.Connection]:
+def _connect(task: Task) -> Iterator[sqlite3.Connection]:
     """The data base, which is not changed; a file in memory or a gzipped one is loaded."""
-    if isinstance(path, MemoryFile) or is_gzip(path):
-        with open_stream(path, SQLITE_CAP) as stream:
+    if isinstance(task.path, MemoryFile) or is_gzip(task.path):
+        with open_stream(task.path, SQLITE_CAP) as stream:
             content = bytearray(stream.read())
         # SQLite cannot open a log of changes in memory; 1 stands for a data base without one.
         content[18:20] = b"\x01\x01"
         database = sqlite3.connect(":memory:")
         database.deserialize(bytes(content))
     else:
-        database = _connect_file(path)
+        database = _connect_file(task)
     # Text of a damaged file may not be UTF-8.
     database.text_factory = lambda data: data.decode("utf-8", "replace")
     try:
@@ -115,13 +106,13 @@ def _connect(path: Path) -> Iterator[sqlite3.Connection]:
         database.close()
 
 
-def _connect_file(path: Path) -> sqlite3.Connection:
+def _connect_file(task: Task) -> sqlite3.Connection:
     """A file for reading only.
 
     A data base in use has a log of changes beside it, which SQLite reads too. Where the log cannot
     be used, because the folder is write-protected, the file is read as it is.
     """
-    place = path.resolve().as_uri()
+    place = task.path.resolve().as_uri()
     database = sqlite3.connect(f"{place}?mode=ro", uri=True)
     try:
         database.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -136,9 +127,9 @@ def _columns(database: sqlite3.Connection, table: str) -> set[str]:
     return {str(row[1]) for row in database.execute(f"PRAGMA table_info({table})")}
 
 
-def _numbers(rows: Sequence[tuple[Any, ...]], width: int, path: Path) -> FloatArray:
+def _numbers(task: Task, rows: Sequence[tuple[Any, ...]], width: int) -> FloatArray:
     """Rows of a query as numbers; what is no number is NaN."""
-    refuse_large(path, len(rows), width)
+    refuse_large(task.path, len(rows), width)
     table = np.full((len(rows), width), np.nan)
     for i, row in enumerate(rows):
         for j, value in enumerate(row):
@@ -165,14 +156,12 @@ class _Sensor:
     states: bool = False
 
 
-def _read_home_assistant(
-    database: sqlite3.Connection, tables: set[str], options: ReadOptions, path: Path
-) -> Series:
+def _read_home_assistant(task: Task, database: sqlite3.Connection, tables: set[str]) -> Series:
     """One sensor: hourly statistics where it has them, else its changes of state."""
     sensors = _sensors(database, tables)
     labels = {name: f"{name} ({sensor.unit})" for name, sensor in sensors.items()}
-    entity = _drawn_sensor(labels, options, path)
-    sensor, length = sensors[entity], options.interval_s
+    entity = _drawn_sensor(task, labels)
+    sensor, length = sensors[entity], task.options.interval_s
     by_length = {
         None: "statistics",
         SECONDS_PER_HOUR: "statistics",
@@ -180,16 +169,14 @@ def _read_home_assistant(
     }
     table = by_length.get(length)
     if sensor.statistics is not None and table in tables:
-        return _read_statistics(database, table, entity, sensor, options, path)
+        return _read_statistics(task, database, table, entity, sensor)
     if not sensor.states:
-        raise DataError(
-            f"{path} has only statistics of {entity}: choose `reading_length=1h` or 5min."
-        )
-    seconds, values = _state_changes(database, entity, path)
+        raise task.error(f"has only statistics of {entity}: choose `reading_length=1h` or 5min.")
+    seconds, values = _state_changes(task, database, entity)
     # Old rows are deleted, so that the first one is a change.
-    unit, name = options.unit or sensor.unit, f"Entity {entity}"
+    unit, name = task.options.unit or sensor.unit, f"Entity {entity}"
     changes = Changes(name, seconds, values, unit, HOME_ASSISTANT, begins=False)
-    return change_series(changes, options, path)
+    return change_series(task, changes)
 
 
 def _sensors(database: sqlite3.Connection, tables: set[str]) -> dict[str, _Sensor]:
@@ -231,34 +218,30 @@ def _electric(unit: Any) -> bool:
 
 
 def _read_statistics(
-    database: sqlite3.Connection,
-    table: str,
-    entity: str,
-    sensor: _Sensor,
-    options: ReadOptions,
-    path: Path,
+    task: Task, database: sqlite3.Connection, table: str, entity: str, sensor: _Sensor
 ) -> Series:
     """Sums (a counter, taken at the end of every period) or means of the statistics."""
     length = SECONDS_PER_HOUR if table == "statistics" else SHORT_S
-    unit = options.unit or sensor.unit
+    unit = task.options.unit or sensor.unit
     factor, energy = unit_factor(unit)
     if energy != sensor.counter:
-        raise DataError(
-            f"{path}: the statistics of {entity} are in {unit}, but hold "
+        raise task.error(
+            f": the statistics of {entity} are in {unit}, but hold "
             f"{'a sum' if sensor.counter else 'means'}: choose another sensor (`meter=`)."
         )
     start = "start_ts" if "start_ts" in _columns(database, table) else "strftime('%s', start)"
     column = "sum" if sensor.counter else "mean"
     # The names come from this module; the number is a parameter.
     query = f"SELECT {start}, {column} FROM {table} WHERE metadata_id = ? ORDER BY {start}"
-    rows = _numbers(database.execute(query, (sensor.statistics,)).fetchall(), 2, path)
+    rows = _numbers(task, database.execute(query, (sensor.statistics,)).fetchall(), 2)
     good = np.isfinite(rows).all(axis=1)
-    notes = [f"Statistics of {entity}, {'sums' if sensor.counter else 'means'} of {length:g} s."]
+    kind = "sums" if sensor.counter else "means"
+    task.notes.append(f"Statistics of {entity}, {kind} of {length:g} s.")
     if not good.all():
-        notes.append(f"{int((~good).sum())} periods without a value are gaps.")
+        task.notes.append(f"{int((~good).sum())} periods without a value are gaps.")
     seconds = rows[good, 0] + (length if sensor.counter else 0.0)
     return Series(
-        unix_ns(seconds, path),
+        unix_ns(seconds, task.path),
         rows[good, 1],
         HOME_ASSISTANT,
         unit,
@@ -266,15 +249,13 @@ def _read_statistics(
         energy,
         interval_s=length,
         counter=sensor.counter,
-        step=options.step_size,
         found=len(rows),
         complete=True,
-        notes=notes,
     )
 
 
 def _state_changes(
-    database: sqlite3.Connection, entity: str, path: Path
+    task: Task, database: sqlite3.Connection, entity: str
 ) -> tuple[FloatArray, FloatArray]:
     """Times and values of the states of a sensor; NaN where it is unavailable."""
     query = (
@@ -284,9 +265,9 @@ def _state_changes(
     )
     rows = database.execute(query, (entity,)).fetchall()
     if len(rows) == 0:
-        raise DataError(f"{path} has no states of {entity} with a time.")
-    seconds = _numbers([(second,) for second, _ in rows], 1, path)[:, 0]
-    values = [read_state(state, f"row {i} of {entity}", path) for i, (_, state) in enumerate(rows)]
+        raise task.error(f"has no states of {entity} with a time.")
+    seconds = _numbers(task, [(second,) for second, _ in rows], 1)[:, 0]
+    values = [read_state(task, state, f"row {i} of {entity}") for i, (_, state) in enumerate(rows)]
     good = np.isfinite(seconds)
     return seconds[good], np.array(values)[good]
 
@@ -301,44 +282,41 @@ class _Device:
     multi: bool
 
 
-def _read_domoticz(
-    database: sqlite3.Connection, tables: set[str], options: ReadOptions, path: Path
-) -> Series:
+def _read_domoticz(task: Task, database: sqlite3.Connection, tables: set[str]) -> Series:
     """The counter of one meter every five minutes, or its energy of every day."""
     devices = {str(device.number): device for device in _devices(database, tables)}
     labels = {number: f"{device.name} (ID {number})" for number, device in devices.items()}
-    device = devices[_drawn_sensor(labels, options, path)]
-    if options.tz is None:
-        raise DataError(
-            f"{path}: Domoticz keeps local times: state their zone, such as `tz=Europe/Amsterdam`."
+    device = devices[_drawn_sensor(task, labels)]
+    if task.options.tz is None:
+        raise task.error(
+            ": Domoticz keeps local times: state their zone, such as `tz=Europe/Amsterdam`."
         )
-    daily = options.interval_s == SECONDS_PER_DAY
+    daily = task.options.interval_s == SECONDS_PER_DAY
     table = ("MultiMeter" if device.multi else "Meter") + ("_Calendar" if daily else "")
     # The first tariff is in Value1, the second in Value5; the others are what was fed in.
     value = "Value1 + Value5" if device.multi else "Value"
     query = f"SELECT Date, {value} FROM {table} WHERE DeviceRowID = ? ORDER BY rowid"
     rows = database.execute(query, (device.number,)).fetchall()
     if not rows:
-        raise DataError(f"{path} has no rows of {device.name} in {table}.")
-    return _local_series(rows, device, daily, options, path)
+        raise task.error(f"has no rows of {device.name} in {table}.")
+    return _local_series(task, rows, device, daily)
 
 
-def _local_series(
-    rows: list[tuple[Any, Any]], device: _Device, daily: bool, options: ReadOptions, path: Path
-) -> Series:
+def _local_series(task: Task, rows: list[tuple[Any, Any]], device: _Device, daily: bool) -> Series:
     """Rows with local times as a series of energies of days, or of values of a counter."""
     import pyarrow as pa
 
-    assert options.tz is not None
+    assert task.options.tz is not None
     names = (f"row {i} of {device.name}" for i in range(len(rows)))
-    values = np.array([read_state(value, name, path)
+    values = np.array([read_state(task, value, name)
                        for (_, value), name in zip(rows, names, strict=True)])  # fmt: skip
-    stamps = read_stamps(pa.array([str(date) for date, _ in rows]), path, options.tz)
-    times, exists, clock = to_utc(stamps.ns, options.tz)
+    stamps = read_stamps(pa.array([str(date) for date, _ in rows]), task.path, task.options.tz)
+    times, exists, clock = to_utc(stamps.ns, task.options.tz)
     good = np.flatnonzero(stamps.good & exists & np.isfinite(values))
-    notes = [f"Meter {device.name}: {'energy of every day' if daily else 'its counter'}."]
+    kind = "energy of every day" if daily else "its counter"
+    task.notes.append(f"Meter {device.name}: {kind}.")
     if not daily:
-        notes.append("The energy of every day is read with `reading_length=1d`.")
+        task.notes.append("The energy of every day is read with `reading_length=1d`.")
     series = Series(
         times,
         values,
@@ -348,12 +326,11 @@ def _local_series(
         energy=True,
         interval_s=SECONDS_PER_DAY if daily else None,
         counter=not daily,
-        step=options.step_size or 1.0,
+        step=1.0,
         added=2 if device.multi else 1,
         found=len(rows),
         complete=True,
         clock_changes=clock,
-        notes=notes,
     )
     series.take(good)
     if not daily:
@@ -385,13 +362,13 @@ def _devices(database: sqlite3.Connection, tables: set[str]) -> Iterator[_Device
             yield _Device(number, str(name), 1000.0 / divider, multi=False)
 
 
-def _drawn_sensor(labels: dict[str, str], options: ReadOptions, path: Path) -> str:
+def _drawn_sensor(task: Task, labels: dict[str, str]) -> str:
     """The key of the sensor that was asked for, or of the only one that measures what is drawn.
 
     A label is a name with a remark in brackets; a sensor is asked for by its key or by its name.
     """
-    wanted, names = options.meter or options.value_column, sorted(labels.values())
-    sensors = Chooser(path, "sensor", "meter")
+    wanted, names = task.options.meter or task.options.value_column, sorted(labels.values())
+    sensors = task.chooser("sensor", "meter")
     if wanted is not None:
         found = [key for key, label in labels.items() if wanted in (key, label.rpartition(" (")[0])]
         if not found:
@@ -401,8 +378,8 @@ def _drawn_sensor(labels: dict[str, str], options: ReadOptions, path: Path) -> s
     flows = {key: read_meaning(re.sub("[._]", " ", label)).flow for key, label in labels.items()}
     drawn = [key for key, flow in flows.items() if flow in ("", "import", "use")]
     if not drawn:
-        raise DataError(
-            f"{path} has no sensor of electricity drawn (found: {', '.join(names[:24]) or 'none'})"
+        raise task.error(
+            f"has no sensor of electricity drawn (found: {', '.join(names[:24]) or 'none'})"
             "; name one with `meter=` if it is."
         )
     if len(drawn) > 1:
@@ -410,7 +387,7 @@ def _drawn_sensor(labels: dict[str, str], options: ReadOptions, path: Path) -> s
     return drawn[0]
 
 
-def restrict(database: sqlite3.Connection, used: Iterable[str], path: Path) -> set[str]:
+def restrict(task: Task, database: sqlite3.Connection, used: Iterable[str]) -> set[str]:
     """Allow a connection to read plain tables and nothing else."""
     for limit, value in LIMITS.items():
         database.setlimit(limit, value)
@@ -420,14 +397,14 @@ def restrict(database: sqlite3.Connection, used: Iterable[str], path: Path) -> s
     used_names = {name.lower(): name for name in used}
     for name in sorted(other):
         if name.lower() in used_names:
-            raise DataError(
-                f"{path}: {name} is a view or a virtual table, which computes what it shows and is "
+            raise task.error(
+                f": {name} is a view or a virtual table, which computes what it shows and is "
                 "not read: export the readings as CSV."
             )
     for name in sorted(plain):
         if name.lower() in used_names and _is_computed(database, used_names[name.lower()]):
-            raise DataError(
-                f"{path}: the table {name} has computed columns, which are not read: export the "
+            raise task.error(
+                f": the table {name} has computed columns, which are not read: export the "
                 "readings as CSV."
             )
     allowed = frozenset(name.lower() for name in plain) & used_names.keys()

@@ -11,13 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
-from pathlib import Path
 
 import numpy as np
 
 from hushmeter.clock import in_zone
-from hushmeter.errors import DataError
-from hushmeter.read.recording import ReadOptions, Series
+from hushmeter.read.recording import Series, Task
 from hushmeter.read.source import open_text
 from hushmeter.read.times import unix_ns
 
@@ -30,14 +28,14 @@ STEP_W = 1.0
 MAX_TELEGRAM = 1 << 16
 
 
-def read_dsmr(path: Path, options: ReadOptions) -> Series:
+def read_dsmr(task: Task) -> Series:
     """Power drawn from the grid; a telegram with a wrong checksum is left out and counted."""
     seconds: list[float] = []
     watts: list[float] = []
     units: set[str] = set()
     torn = found = 0
-    winter = winter_offset(options.tz)
-    for telegram in _telegrams(path):
+    winter = winter_offset(task.options.tz)
+    for telegram in _telegrams(task):
         found += 1
         stamp, drawn = STAMP.search(telegram), DRAWN.search(telegram)
         if not _is_whole(telegram) or POWER not in telegram:
@@ -45,51 +43,49 @@ def read_dsmr(path: Path, options: ReadOptions) -> Series:
             continue
         if drawn is None:
             # The telegram is whole, so that what stands there may follow from the power itself.
-            raise DataError(f"{path}: telegram {found} has no number as its power ({POWER}).")
+            raise task.error(f": telegram {found} has no number as its power ({POWER}).")
         if stamp is None:
-            raise DataError(
-                f"{path}: telegram {found} carries no time and season (0-0:1.0.0), as in DSMR 2 "
+            raise task.error(
+                f": telegram {found} carries no time and season (0-0:1.0.0), as in DSMR 2 "
                 "and 3; record the power with a time of your own, as CSV with timestamp and watts."
             )
         try:
             seconds.append(telegram_seconds(stamp[1], stamp[2], winter))
         except ValueError:
-            raise DataError(
-                f"{path}: telegram {found} has the impossible time {stamp[1]}."
-            ) from None
+            raise task.error(f": telegram {found} has the impossible time {stamp[1]}.") from None
         watts.append(float(drawn[1]) * (1000.0 if drawn[2] == "kW" else 1.0))
         units.add(drawn[2])
     if not seconds:
         have = "one telegram, but it is not" if found == 1 else f"{found} telegrams, but none is"
-        raise DataError(
-            f"{path} has {have} whole with the power drawn (1-0:1.7.0); at least two such "
+        raise task.error(
+            f"has {have} whole with the power drawn (1-0:1.7.0); at least two such "
             "telegrams are needed."
         )
-    notes = [f"{torn} telegrams were torn or failed their checksum."] if torn else []
+    if torn:
+        task.notes.append(f"{torn} telegrams were torn or failed their checksum.")
     # How often power was fed in depends on the readings, so it is not stated.
-    notes.append("Power fed into the grid (1-0:2.7.0) is not counted.")
+    task.notes.append("Power fed into the grid (1-0:2.7.0) is not counted.")
     unit = "kW" if units == {"kW"} else "W"
     factor = 1000.0 if unit == "kW" else 1.0
     return Series(
-        unix_ns(np.array(seconds), path),
+        unix_ns(np.array(seconds), task.path),
         np.array(watts) / factor,
         FORMAT,
         unit,
         factor,
-        step=options.step_size or STEP_W / factor,
+        step=STEP_W / factor,
         repeats="last",
         found=found,
         clock_changes="local times with their season (W, S)",
         complete=True,
-        notes=notes,
     )
 
 
-def _telegrams(path: Path) -> Iterator[str]:
+def _telegrams(task: Task) -> Iterator[str]:
     """One telegram after another, from its / to its !, without keeping the file."""
     lines: list[str] = []
     size = 0
-    with open_text(path) as text:
+    with open_text(task.path) as text:
         for line in text:
             plain = line.rstrip("\r\n")
             if plain.startswith("/"):
@@ -97,7 +93,7 @@ def _telegrams(path: Path) -> Iterator[str]:
             lines.append(plain)
             size += len(plain)
             if size > MAX_TELEGRAM:
-                raise DataError(f"{path}: a telegram is longer than {MAX_TELEGRAM >> 10} kB.")
+                raise task.error(f": a telegram is longer than {MAX_TELEGRAM >> 10} kB.")
             if plain.startswith("!"):
                 yield "\n".join(lines)
                 lines, size = [], 0

@@ -21,7 +21,7 @@ import numpy as np
 
 from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.errors import DataError
-from hushmeter.read.recording import Chooser, ReadOptions, Recording, metering_of_sum
+from hushmeter.read.recording import Chooser, Recording, Task, metering_of_sum
 from hushmeter.read.source import refuse_faults, refuse_outside
 from hushmeter.read.times import as_numpy
 from hushmeter.trace import Trace, iso
@@ -36,30 +36,30 @@ MAINS_HOLD = 1
 LARGEST_W = 1e12
 
 
-def read_folder(path: Path, options: ReadOptions) -> Recording:
+def read_folder(task: Task) -> Recording:
     """One home of a data set that is a folder."""
-    house = _house_folder(path, options.building)
-    blocks = sorted(path.glob("house*_power_blk*.csv*"))
+    house = _house_folder(task.path, task.options.building)
+    blocks = sorted(task.path.glob("house*_power_blk*.csv*"))
     for file in blocks if house is None else house.iterdir():
-        refuse_outside(file, path)
+        refuse_outside(file, task.path)
     if house is not None:
-        return read_channels(house)
+        return read_channels(replace(task, path=house))
     if blocks:
-        return _read_rae(blocks, options, path)
-    raise DataError(
-        f"{path} holds neither house_<k>/labels.dat (REDD, UK-DALE) nor house<k>_power_blk<n>.csv "
-        f"(RAE); it holds {_listing(path)}."
+        return _read_rae(task, blocks)
+    raise task.error(
+        f"holds neither house_<k>/labels.dat (REDD, UK-DALE) nor house<k>_power_blk<n>.csv "
+        f"(RAE); it holds {_listing(task.path)}."
     )
 
 
-def read_channels(house: Path) -> Recording:
+def read_channels(task: Task) -> Recording:
     """A REDD or UK-DALE house, mains and circuits on one grid."""
+    house = task.path
     labels = read_labels(house / "labels.dat")
     mains_numbers = [number for number, name in labels.items() if name in MAINS]
-    notes: list[str] = []
     redd = len(mains_numbers) == 2
     interval = REDD_INTERVAL_S if redd else UKDALE_INTERVAL_S
-    mains = _mains(house, labels, mains_numbers, notes)
+    mains = _mains(task, labels, mains_numbers)
     circuits, absent = [], []
     for number, name in labels.items():
         file = house / f"channel_{number}.dat"
@@ -70,17 +70,11 @@ def read_channels(house: Path) -> Recording:
         else:
             absent.append(name)
     if absent:
-        notes.append(f"No samples, so left out: {', '.join(absent)}.")
+        task.notes.append(f"No samples, so left out: {', '.join(absent)}.")
     if redd:
-        notes.append("The mains are two phases, channels 1 and 2, added up.")
-    return align(
-        mains,
-        circuits,
-        interval_s=interval,
-        path=house,
-        format_name="REDD low_freq folder" if redd else "UK-DALE folder",
-        notes=notes,
-    )
+        task.notes.append("The mains are two phases, channels 1 and 2, added up.")
+    name = "REDD low_freq folder" if redd else "UK-DALE folder"
+    return align(task, mains, circuits, interval_s=interval, format_name=name)
 
 
 def read_labels(path: Path) -> dict[int, str]:
@@ -119,13 +113,12 @@ def read_channel(path: Path, name: str, column: int = 1) -> Channel:
     return clean(name, seconds, watts, path)
 
 
-def _mains(
-    house: Path, labels: dict[int, str], numbers: list[int], notes: list[str]
-) -> list[Channel]:
+def _mains(task: Task, labels: dict[int, str], numbers: list[int]) -> list[Channel]:
     """mains.dat (active power) where there is one, else the channels that are labelled so."""
+    house = task.path
     best = house / "mains.dat"
     if best.is_file() and best.stat().st_size:
-        notes.append("Mains from mains.dat, active power at one second.")
+        task.notes.append("Mains from mains.dat, active power at one second.")
         return [read_channel(best, "mains")]
     files = [house / f"channel_{number}.dat" for number in numbers]
     found = [read_channel(file, labels[n]) for n, file in zip(numbers, files, strict=True)
@@ -135,7 +128,7 @@ def _mains(
             f"{house} has only {len(found)} of its {len(numbers)} mains channels: copy them all."
         )
     if not found:
-        notes.append("No mains: the readings are the sum of the circuits.")
+        task.notes.append("No mains: the readings are the sum of the circuits.")
     return found
 
 
@@ -165,25 +158,25 @@ def choose_building(
     return names[0]
 
 
-def _read_rae(blocks: list[Path], options: ReadOptions, path: Path) -> Recording:
+def _read_rae(task: Task, blocks: list[Path]) -> Recording:
     """The blocks of one RAE house, one after another."""
     from hushmeter.read.regular_times import assemble
     from hushmeter.read.table import read_table
 
     houses = sorted({match[1] for b in blocks if (match := re.match(r"house(\d+)", b.name))})
-    house = Chooser(path, "house", "building").asked(houses, options.building or houses[0])
+    house = task.chooser("house", "building").asked(houses, task.options.building or houses[0])
     mine = [block for block in blocks if block.name.startswith(f"house{house}_")]
-    series = read_table(mine[0], options, circuits="sum")
+    series = read_table(replace(task, path=mine[0]))
     for block in mine[1:]:
-        more = read_table(block, options, circuits="sum")
+        more = read_table(replace(task, path=block, notes=[]))
         if more.names != series.names or series.power is None or more.power is None:
             raise DataError(f"{block} has other columns than {mine[0].name}.")
         series.times = np.concatenate([series.times, more.times])
         series.values = np.concatenate([series.values, more.values])
         series.power = np.concatenate([series.power, more.power])
     series.found = series.times.size
-    series.notes.append(f"House {house}: {', '.join(block.name for block in mine)}.")
-    return assemble(series, path)
+    task.notes.append(f"House {house}: {', '.join(block.name for block in mine)}.")
+    return assemble(task, series)
 
 
 def _listing(path: Path) -> str:
@@ -204,19 +197,18 @@ class Channel:
 
 
 def align(
+    task: Task,
     mains: Sequence[Channel],
     circuits: Sequence[Channel],
     *,
     interval_s: float,
-    path: Path,
     format_name: str,
-    notes: list[str],
     hold_s: float = HOLD_S,
     step_w: float = 0.0,
 ) -> Recording:
     """Mains (added up) and circuits on one grid of `interval_s` seconds."""
     everything = [*mains, *circuits]
-    start, cells = _span(everything, interval_s, path)
+    start, cells = _span(task, everything, interval_s)
     hold = round(hold_s / interval_s)
     holds = [min(hold, MAINS_HOLD)] * len(mains) + [hold] * len(circuits)
     columns = [
@@ -228,9 +220,9 @@ def align(
         missing |= np.isnan(column)
     keep: IntArray = np.flatnonzero(~missing)
     if keep.size == 0:
-        raise DataError(_never_together(everything, path))
-    notes.extend(_drops(everything))
-    notes.extend(_losses(everything, columns, keep.size))
+        raise _never_together(task, everything)
+    task.notes.extend(_drops(everything))
+    task.notes.extend(_losses(everything, columns, keep.size))
     outer = range(len(mains)) if mains else [i for i, one in enumerate(circuits) if not one.inner]
     readings = sum((columns[i][keep] for i in outer), np.zeros(keep.size))
     power = np.column_stack([c[keep] for c in columns[len(mains) :]]) if circuits else None
@@ -248,7 +240,7 @@ def align(
         trace,
         format_name,
         readings=max(everything[i].seconds.size + everything[i].dropped for i in outer),
-        notes=tuple(notes),
+        notes=tuple(task.notes),
         mains="metered" if mains else "sum of sub-meters",
     )
 
@@ -295,16 +287,16 @@ def number_repeats(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(result)
 
 
-def _span(channels: Sequence[Channel], interval_s: float, path: Path) -> tuple[float, int]:
+def _span(task: Task, channels: Sequence[Channel], interval_s: float) -> tuple[float, int]:
     """Start [s] and number of cells of the time that all channels cover, in whole intervals."""
     first = max(channel.seconds[0] for channel in channels)
     last = min(channel.seconds[-1] for channel in channels)
     if last < first:
-        raise DataError(_never_together(channels, path))
+        raise _never_together(task, channels)
     start = float(np.floor(first / interval_s) * interval_s)
     cells = int((last - start) // interval_s) + 1
     if cells > MAX_CELLS:
-        raise DataError(f"{path} spans {cells} intervals of {interval_s:g} s: cut it first.")
+        raise task.error(f"spans {cells} intervals of {interval_s:g} s: cut it first.")
     return start, cells
 
 
@@ -363,11 +355,11 @@ def _losses(channels: Sequence[Channel], columns: Sequence[FloatArray], kept: in
     ]
 
 
-def _never_together(channels: Sequence[Channel], path: Path) -> str:
+def _never_together(task: Task, channels: Sequence[Channel]) -> DataError:
     latest = max(channels, key=lambda c: c.seconds[0])
     earliest = min(channels, key=lambda c: c.seconds[-1])
-    return (
-        f"{path}: no moment has every channel: {latest.name} starts {_when(latest.seconds[0])}, "
+    return task.error(
+        f": no moment has every channel: {latest.name} starts {_when(latest.seconds[0])}, "
         f"{earliest.name} ends {_when(earliest.seconds[-1])}; leave one of them out."
     )
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,7 +17,7 @@ import numpy as np
 from hushmeter.checks import FloatArray
 from hushmeter.errors import DataError
 from hushmeter.formatting import count_of
-from hushmeter.read.recording import Chooser, ReadOptions, Series, unit_factor
+from hushmeter.read.recording import Series, Task, unit_factor
 from hushmeter.read.regular_times import ABSURD_MEAN_W, LARGEST_MEAN_W, refuse_mean
 from hushmeter.read.source import TEXT_CAP, open_stream
 from hushmeter.read.times import unix_ns
@@ -73,52 +72,53 @@ class Feed:
     clock: dict[str, str] = field(default_factory=dict)
 
 
-def parse_feed(path: Path) -> Feed:
+def parse_feed(task: Task) -> Feed:
     """Read the feed once; every element is dropped as soon as it has been read."""
     from xml.etree.ElementTree import ParseError
 
     from defusedxml import DefusedXmlException
     from defusedxml.ElementTree import iterparse
 
-    feed, walk = Feed(), _Walk()
+    feed, walk = Feed(), _Walk(task)
     try:
-        with open_stream(path, TEXT_CAP) as stream:
+        with open_stream(task.path, TEXT_CAP) as stream:
             for event, element in iterparse(stream, ("start", "end"), forbid_dtd=True):
-                walk.step(feed, event, element, path)
+                walk.step(feed, event, element)
         walk.close(feed)
     except DefusedXmlException:
-        raise DataError(
-            f"{path} declares entities or a document type, as XML bombs do; "
+        raise task.error(
+            "declares entities or a document type, as XML bombs do; "
             "a Green Button feed has none, so it was not read."
         ) from None
     except (ParseError, UnicodeError, LookupError, ValueError) as error:
         if isinstance(error, DataError):
             raise
         reason = str(error).split("\n")[0]
-        raise DataError(f"{path} is not well-formed XML ({reason}): download it again.") from None
+        raise task.error(f"is not well-formed XML ({reason}): download it again.") from None
     return feed
 
 
 class _Walk:
     """The state of reading a feed: links, block and content of the current entry."""
 
-    def __init__(self) -> None:
+    def __init__(self, task: Task) -> None:
+        self.task = task
         self.links: dict[str, list[str]] = {}
         self.block = Block({})
         self.content: list[tuple[str, Any]] = []
         self.first = True
         self.depth = 0
 
-    def step(self, feed: Feed, event: str, element: Element, path: Path) -> None:
+    def step(self, feed: Feed, event: str, element: Element) -> None:
         tag = _tag(element)
         if event == "start":
-            self._start(tag, path)
+            self._start(tag)
             return
         self.depth -= 1
         if tag == "link":
             self.links.setdefault(element.get("rel", ""), []).append(element.get("href", ""))
         elif tag == "IntervalReading":
-            _read_interval(element, self.block, path)
+            _read_interval(self.task, element, self.block)
             element.clear()
         elif tag == "ServiceCategory":
             feed.services.add(_child(element, "kind") or "")
@@ -132,15 +132,15 @@ class _Walk:
             self.close(feed)
             element.clear()
 
-    def _start(self, tag: str, path: Path) -> None:
+    def _start(self, tag: str) -> None:
         self.depth += 1
         if self.first and tag not in ("feed", "entry", "IntervalBlock", "UsagePoint"):
-            raise DataError(
-                f"{path} is XML, but its first element is <{tag[:40]}>, not the <feed> of a "
+            raise self.task.error(
+                f"is XML, but its first element is <{tag[:40]}>, not the <feed> of a "
                 "Green Button file."
             )
         if self.depth > MAX_DEPTH:
-            raise DataError(f"{path} nests its elements too deeply for a Green Button feed.")
+            raise self.task.error("nests its elements too deeply for a Green Button feed.")
         self.first = False
         if tag == "entry":
             self.links, self.content, self.block = {}, [], Block({})
@@ -159,14 +159,12 @@ class _Walk:
         self.links, self.content, self.block = {}, [], Block({})
 
 
-def _read_interval(element: Element, block: Block, path: Path) -> None:
+def _read_interval(task: Task, element: Element, block: Block) -> None:
     period = next((child for child in element if _tag(child) == "timePeriod"), None)
     start = None if period is None else _child(period, "start")
     value = _child(element, "value")
     if start is None or value is None:
-        raise DataError(
-            f"{path}: IntervalReading {len(block.starts) + 1} lacks its start or value."
-        )
+        raise task.error(f": IntervalReading {len(block.starts) + 1} lacks its start or value.")
     quality = next((child for child in element if _tag(child) == "ReadingQuality"), None)
     if quality is not None:
         block.qualities.append(_child(quality, "quality") or "")
@@ -176,8 +174,8 @@ def _read_interval(element: Element, block: Block, path: Path) -> None:
         block.durations.append(float(length) if length else math.nan)
         block.values.append(float(value))
     except ValueError:
-        raise DataError(
-            f"{path}: IntervalReading {len(block.starts)} is not numbers "
+        raise task.error(
+            f": IntervalReading {len(block.starts)} is not numbers "
             f"(start {start[:20]!r}, value {value[:20]!r})."
         ) from None
 
@@ -208,27 +206,26 @@ class Origin(NamedTuple):
         return self.meter.partition("/MeterReading/")[0]
 
 
-def read_green_button(path: Path, options: ReadOptions, *, any_mean: bool = False) -> Series:
+def read_green_button(task: Task, *, any_mean: bool = False) -> Series:
     """The electricity readings of a feed; gas, bills and feeds without readings are refused.
 
     `any_mean` accepts a mean that no home has: a release with very large noise can have one.
     """
-    feed = parse_feed(path)
-    _refuse_other_services(feed, path)
+    feed = parse_feed(task)
+    _refuse_other_services(task, feed)
     count = sum(len(block.starts) for block in feed.blocks)
     if count == 0:
-        raise DataError(
-            f"{path} is a Green Button feed without an IntervalReading (it holds {_contents(feed)})"
+        raise task.error(
+            f"is a Green Button feed without an IntervalReading (it holds {_contents(feed)})"
             ": ask the utility for the interval data."
         )
     groups: dict[Origin, list[Block]] = {}
     for block in feed.blocks:
         groups.setdefault(_origin(feed, block), []).append(block)
-    notes: list[str] = []
-    chosen = _drawn(feed, groups, options, notes, path)
+    chosen = _drawn(task, feed, groups)
     parts = {origin: groups[origin] for origin in chosen}
-    series = _series(feed, parts, options, notes, path, any_mean=any_mean)
-    series.zone = options.tz or _zone(feed.clock)
+    series = _series(task, feed, parts, any_mean=any_mean)
+    series.zone = task.options.tz or _zone(feed.clock)
     return series
 
 
@@ -245,12 +242,12 @@ def _zone(clock: dict[str, str]) -> str | None:
     return f"Etc/GMT{hours:+d}" if not rest and -14 <= hours <= 12 else None
 
 
-def _refuse_other_services(feed: Feed, path: Path) -> None:
+def _refuse_other_services(task: Task, feed: Feed) -> None:
     named = {"1": "gas", "2": "water", "3": "time", "4": "heat", "5": "refuse", "6": "sewerage"}
     others = feed.services & set(named)
     if others and "0" not in feed.services:
         words = ", ".join(sorted(named[kind] for kind in others))
-        raise DataError(f"{path} is a feed of {words}, not of electricity.")
+        raise task.error(f"is a feed of {words}, not of electricity.")
 
 
 def _origin(feed: Feed, block: Block) -> Origin:
@@ -276,48 +273,42 @@ def _find_type(feed: Feed, link: str) -> str:
     return alike[0] if len(alike) == 1 else ""
 
 
-def _drawn(
-    feed: Feed,
-    groups: dict[Origin, list[Block]],
-    options: ReadOptions,
-    notes: list[str],
-    path: Path,
-) -> list[Origin]:
+def _drawn(task: Task, feed: Feed, groups: dict[Origin, list[Block]]) -> list[Origin]:
     """The meter of delivered electricity, or its tariffs; the notes name the rest."""
-    origins = _of_meter(list(groups), options, path)
+    origins = _of_meter(task, list(groups))
     reasons = {origin: _refusal(feed.types.get(origin.type)) for origin in origins}
     usable = [origin for origin, reason in reasons.items() if reason is None]
     if not usable:
         why = sorted({reason for reason in reasons.values() if reason is not None})
-        raise DataError(f"{path} has no electricity readings: {'; '.join(why)}.")
-    meters = Chooser(path, "meter", "meter")
+        raise task.error(f"has no electricity readings: {'; '.join(why)}.")
+    meters = task.chooser("meter", "meter")
     points = dict.fromkeys(origin.point for origin in usable)
     meters.only(map(last_part, points), " of electricity")
     rank = min(_rank(feed.types.get(origin.type)) for origin in usable)
     best = [origin for origin in usable if _rank(feed.types.get(origin.type)) == rank]
-    chosen = _one_or_tariffs(feed, groups, best, notes)
+    chosen = _one_or_tariffs(task, feed, groups, best)
     if chosen is None:
         names = (last_part(origin.meter or origin.type) for origin in best)
         raise meters.several(names, " of electricity")
     others = [origin for origin in groups if origin not in chosen]
     if others:
         named = ", ".join(last_part(origin.meter or origin.type) for origin in others[:5])
-        notes.append(f"Other meters or reading types ({len(others)}) were left out: {named}.")
+        task.notes.append(f"Other meters or reading types ({len(others)}) were left out: {named}.")
     return chosen
 
 
-def _of_meter(origins: list[Origin], options: ReadOptions, path: Path) -> list[Origin]:
+def _of_meter(task: Task, origins: list[Origin]) -> list[Origin]:
     """The readings of the UsagePoint or MeterReading that the user chose, or all of them."""
-    if options.meter is None:
+    if task.options.meter is None:
         return origins
-    wanted = options.meter.strip().strip("/").lower()
+    wanted = task.options.meter.strip().strip("/").lower()
     for part in ("point", "meter"):
         links = [(origin, getattr(origin, part).lower()) for origin in origins]
         found = [origin for origin, link in links if link and f"/{link}".endswith(f"/{wanted}")]
         if found:
             return found
     names = (last_part(link) for o in origins for link in (o.point, o.meter) if link)
-    raise Chooser(path, "meter", "meter").absent(options.meter, names)
+    raise task.chooser("meter", "meter").absent(task.options.meter, names)
 
 
 def _rank(kind: dict[str, str] | None) -> tuple[int, bool]:
@@ -328,7 +319,7 @@ def _rank(kind: dict[str, str] | None) -> tuple[int, bool]:
 
 
 def _one_or_tariffs(
-    feed: Feed, groups: dict[Origin, list[Block]], best: list[Origin], notes: list[str]
+    task: Task, feed: Feed, groups: dict[Origin, list[Block]], best: list[Origin]
 ) -> list[Origin] | None:
     """One series, the tariffs that are added up, or parts of different times; None if unclear."""
     if len(best) == 1:
@@ -336,10 +327,10 @@ def _one_or_tariffs(
     tariffs = {o: (feed.types.get(o.type) or {}).get("tou", "") for o in best}
     totals = [origin for origin, tariff in tariffs.items() if tariff in ("", "0")]
     if not totals and len(set(tariffs.values())) == len(best):
-        notes.append(f"The readings of {len(best)} tariffs were added up.")
+        task.notes.append(f"The readings of {len(best)} tariffs were added up.")
         return best
     if totals and len(totals) < len(best):
-        notes.append("The readings of the total were read, not those of single tariffs.")
+        task.notes.append("The readings of the total were read, not those of single tariffs.")
     pool = totals or best
     lengths = {o: _usual_length(_durations(groups[o])) for o in pool}
     finest = [origin for origin in pool if lengths[origin] == min(lengths.values())]
@@ -347,7 +338,7 @@ def _one_or_tariffs(
         return finest
     starts = [start for o in finest for start in {s for b in groups[o] for s in b.starts}]
     if len(starts) == len(set(starts)):
-        notes.append(f"The readings of {len(finest)} series of different times were joined.")
+        task.notes.append(f"The readings of {len(finest)} series of different times were joined.")
         return finest
     return None
 
@@ -386,37 +377,31 @@ class _Readings:
     values: FloatArray
 
 
-def _series(
-    feed: Feed,
-    parts: dict[Origin, list[Block]],
-    options: ReadOptions,
-    notes: list[str],
-    path: Path,
-    *,
-    any_mean: bool,
-) -> Series:
+def _series(task: Task, feed: Feed, parts: dict[Origin, list[Block]], *, any_mean: bool) -> Series:
     """The readings of one series, or the sum of its tariffs."""
     kinds = [feed.types.get(origin.type) for origin in parts]
-    units = [_unit(kind, options, path) for kind in kinds]
+    units = [_unit(task, kind) for kind in kinds]
     unit, factor, energy = units[0]
     scales = [own / factor for _, own, _ in units]
     series = [_readings(b, scale) for b, scale in zip(parts.values(), scales, strict=True)]
     readings = series[0] if len(series) == 1 else _added_up(series)
-    times = unix_ns(readings.starts, path)
-    length = _length(kinds[0], readings.durations, path)
+    times = unix_ns(readings.starts, task.path)
+    length = _length(task, kinds[0], readings.durations)
     known = np.isfinite(readings.durations) & (readings.durations > 0)
     durations = np.where(known, readings.durations, length)
     if np.unique(durations).size > 1:
-        notes.append("Intervals differ in length (days of 23 or 25 hours?); each used its own.")
+        task.notes.append(
+            "Intervals differ in length (days of 23 or 25 hours?); each used its own."
+        )
     marks = [mark for blocks in parts.values() for block in blocks for mark in block.qualities]
     estimates = sum(mark in ESTIMATES for mark in marks)
     if estimates:
         marked = count_of(estimates, "reading is marked", "readings are marked")
-        notes.append(f"{marked} as estimates of the utility.")
-    stated = kinds[0] is not None and options.unit is None
+        task.notes.append(f"{marked} as estimates of the utility.")
+    stated = kinds[0] is not None and task.options.unit is None
     mean = float(np.mean(readings.values)) * factor * (3600 / length if energy else 1.0)
     if not any_mean:
-        refuse_mean(mean, path, 0.0, ABSURD_MEAN_W if stated else LARGEST_MEAN_W)
+        refuse_mean(mean, task.path, 0.0, ABSURD_MEAN_W if stated else LARGEST_MEAN_W)
     return Series(
         times,
         readings.values,
@@ -426,14 +411,12 @@ def _series(
         energy,
         durations=durations,
         interval_s=length,
-        chosen_s=options.interval_s,
-        stamp=options.stamp or "start",
+        stamp=task.options.stamp or "start",
         # Values are whole numbers of the unit that the reading type declares.
-        step=options.step_size or max(scales),
+        step=max(scales),
         added=len(parts),
         repeats="last",
         complete=True,
-        notes=notes,
     )
 
 
@@ -459,13 +442,13 @@ def _added_up(series: Sequence[_Readings]) -> _Readings:
     return _Readings(starts, durations, values)
 
 
-def _unit(kind: dict[str, str] | None, options: ReadOptions, path: Path) -> tuple[str, float, bool]:
+def _unit(task: Task, kind: dict[str, str] | None) -> tuple[str, float, bool]:
     """Name of the unit, watts or watt-hours in it, and whether it is one of energy."""
-    if options.unit is not None:
-        return options.unit, *unit_factor(options.unit)
+    if task.options.unit is not None:
+        return task.options.unit, *unit_factor(task.options.unit)
     if kind is None:
-        raise DataError(
-            f"{path} has no ReadingType for its readings, so their unit is unknown: state it "
+        raise task.error(
+            "has no ReadingType for its readings, so their unit is unknown: state it "
             "(`unit=Wh`, or `unit=milliWh` for utilities that give thousandths)."
         )
     name, energy = UNITS[kind["uom"]]
@@ -474,22 +457,22 @@ def _unit(kind: dict[str, str] | None, options: ReadOptions, path: Path) -> tupl
     except ValueError:
         exponent = 99
     if abs(exponent) > 12:
-        raise DataError(
-            f"{path}: powerOfTenMultiplier {kind.get('powerOfTenMultiplier')!r} makes no sense."
+        raise task.error(
+            f": powerOfTenMultiplier {kind.get('powerOfTenMultiplier')!r} makes no sense."
         )
     return name if exponent == 0 else f"{name} × 10^{exponent}", 10.0**exponent, energy
 
 
-def _length(kind: dict[str, str] | None, durations: FloatArray, path: Path) -> float:
+def _length(task: Task, kind: dict[str, str] | None, durations: FloatArray) -> float:
     """The usual interval [s]; bills (a month long) are refused."""
     known = durations[np.isfinite(durations) & (durations > 0)]
     declared = (kind or {}).get("intervalLength", "")
     if known.size == 0 and not declared.isdigit():
-        raise DataError(f"{path}: no reading says how long its interval is.")
+        raise task.error(": no reading says how long its interval is.")
     length = _usual_length(known) if known.size else float(declared)
     if not 0 < length <= LONGEST_INTERVAL:
-        raise DataError(
-            f"{path}: its readings are {length / 86_400:.3g} days long: bills, not interval data; "
+        raise task.error(
+            f": its readings are {length / 86_400:.3g} days long: bills, not interval data; "
             "ask the utility for hourly or 15-minute readings."
         )
     return length

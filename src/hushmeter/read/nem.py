@@ -17,7 +17,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from pathlib import Path
 
 import numpy as np
 
@@ -26,7 +25,7 @@ from hushmeter.clock import SECOND
 from hushmeter.errors import DataError
 from hushmeter.formatting import count_of
 from hushmeter.read.headers import find_unit
-from hushmeter.read.recording import Chooser, ReadOptions, Series, unit_factor
+from hushmeter.read.recording import Series, Task, unit_factor
 from hushmeter.read.regular_times import refuse_mean
 from hushmeter.read.source import open_text
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR
@@ -72,77 +71,77 @@ class Register:
         self.days[day.start] = day
 
 
-def read_nem(path: Path, options: ReadOptions) -> Series:
+def read_nem(task: Task) -> Series:
     """Read what the customer of a NEM12 file drew: the sum of the registers E1, E2, …"""
-    registers, accumulated = _parse(path)
+    registers, accumulated = _parse(task)
     if not registers:
-        raise DataError(_no_intervals(accumulated, path))
-    chosen = _drawn(registers, options, path)
-    notes = ["Times are those of the market, UTC+10 all year."]
+        raise _no_intervals(task, accumulated)
+    chosen = _drawn(task, registers)
+    task.notes.append("Times are those of the market, UTC+10 all year.")
     if len(registers) > len(chosen):
         left = [r for r in registers if r not in chosen]
         names = ", ".join(dict.fromkeys(f"{r.name} of {r.nmi}" for r in left))
-        notes.append(f"Registers that were not read: {names}.")
+        task.notes.append(f"Registers that were not read: {names}.")
     if accumulated:
-        notes.append(f"{len(accumulated)} accumulated reads (records 250) were left out.")
+        task.notes.append(f"{len(accumulated)} accumulated reads (records 250) were left out.")
     if len(chosen) > 1:
-        notes.append(f"Added up: {', '.join(r.name for r in chosen)}.")
-    return _series(chosen, options, notes, path)
+        task.notes.append(f"Added up: {', '.join(r.name for r in chosen)}.")
+    return _series(task, chosen)
 
 
-def _parse(path: Path) -> tuple[list[Register], list[list[str]]]:
+def _parse(task: Task) -> tuple[list[Register], list[list[str]]]:
     """The registers with their days, and the records of accumulated reads."""
     registers: dict[tuple[str, str], Register] = {}
     accumulated: list[list[str]] = []
     register, minutes, day = None, 0, None
-    for line, fields in _records(path):
+    for line, fields in _records(task):
         kind = fields[0]
         if kind == "200":
-            register, minutes = _open_register(fields, registers, line, path)
+            register, minutes = _open_register(task, fields, registers, line)
         elif kind == "300":
             if register is None:
-                raise DataError(f"{path}: the 300 record in line {line} has no 200 record above.")
-            day = _read_day(fields, minutes, register, line, path)
+                raise task.error(f": the 300 record in line {line} has no 200 record above.")
+            day = _read_day(task, fields, minutes, register, line)
             if day is not None:
                 register.add(day)
         elif kind == "400" and day is not None:
-            _apply_quality(fields, day, path, line)
+            _apply_quality(task, fields, day, line)
         elif kind == "250":
             accumulated.append(fields)
     return list(registers.values()), accumulated
 
 
-def _records(path: Path) -> Iterator[tuple[int, list[str]]]:
-    with open_text(path) as text:
+def _records(task: Task) -> Iterator[tuple[int, list[str]]]:
+    with open_text(task.path) as text:
         try:
             for line, row in enumerate(csv.reader(text), 1):
                 fields = [cell.strip().strip("\ufeff") for cell in row]
                 if fields and fields[0]:
                     yield line, fields
         except csv.Error as error:
-            raise DataError(f"{path} is no NEM12 file: {error}.") from None
+            raise task.error(f"is no NEM12 file: {error}.") from None
 
 
 def _open_register(
-    fields: list[str], registers: dict[tuple[str, str], Register], line: int, path: Path
+    task: Task, fields: list[str], registers: dict[tuple[str, str], Register], line: int
 ) -> tuple[Register, int]:
     """The register of a 200 record, and the length of its intervals [min]."""
     if len(fields) < 9 or not fields[8].isdigit() or int(fields[8]) not in LENGTHS:
-        raise DataError(
-            f"{path}: the 200 record in line {line} names no interval length of 1 to 60 minutes."
+        raise task.error(
+            f": the 200 record in line {line} names no interval length of 1 to 60 minutes."
         )
     nmi, name, unit = fields[1], fields[4].upper() or fields[3].upper(), fields[7]
     register = registers.setdefault((nmi, name), Register(nmi, name, unit))
     if register.unit.lower() != unit.lower():
-        raise DataError(
-            f"{path}: register {name} of {nmi} has the units {register.unit} and {unit} (line "
+        raise task.error(
+            f": register {name} of {nmi} has the units {register.unit} and {unit} (line "
             f"{line}): cut the file between them."
         )
     return register, int(fields[8])
 
 
 def _read_day(
-    fields: list[str], minutes: int, register: Register, line: int, path: Path
+    task: Task, fields: list[str], minutes: int, register: Register, line: int
 ) -> Day | None:
     """The values of a 300 record; None in a register that is not read."""
     if not register.name.startswith(IMPORT):
@@ -151,86 +150,84 @@ def _read_day(
     quality = fields[2 + count] if len(fields) > 2 + count else ""
     if not QUALITY.fullmatch(quality):
         found = next((i for i, c in enumerate(fields[2:]) if QUALITY.fullmatch(c)), len(fields) - 2)
-        raise DataError(
-            f"{path}: the 300 record of {fields[1][:8]} (line {line}, register {register.name}) "
+        raise task.error(
+            f": the 300 record of {fields[1][:8]} (line {line}, register {register.name}) "
             f"has {found} values, and NEM12 asks for {count} of {minutes} minutes: ask for the "
             "file again, or delete this record to leave a gap."
         )
     try:
         moment = date(int(fields[1][:4]), int(fields[1][4:6]), int(fields[1][6:8]))
     except (ValueError, IndexError):
-        raise DataError(f"{path}: {fields[1][:20]!r} in line {line} is no date.") from None
+        raise task.error(f": {fields[1][:20]!r} in line {line} is no date.") from None
     start = (moment - date(1970, 1, 1)).days * SECONDS_PER_DAY - MARKET_OFFSET_S
     updated = fields[5 + count] if len(fields) > 5 + count else ""
     return Day(start, fields[2 : 2 + count], minutes, updated, [quality[0]] * count, line)
 
 
-def _apply_quality(fields: list[str], day: Day, path: Path, line: int) -> None:
+def _apply_quality(task: Task, fields: list[str], day: Day, line: int) -> None:
     """Set the quality of the intervals that a 400 record names, counted from one."""
     try:
         first, last = int(fields[1]), int(fields[2])
         day.qualities[first - 1 : last] = [fields[3][0]] * (last - first + 1)
     except (IndexError, ValueError):
-        raise DataError(f"{path}: the 400 record in line {line} is damaged.") from None
+        raise task.error(f": the 400 record in line {line} is damaged.") from None
 
 
-def _no_intervals(accumulated: Sequence[Sequence[str]], path: Path) -> str:
+def _no_intervals(task: Task, accumulated: Sequence[Sequence[str]]) -> DataError:
     if accumulated:
-        return (
-            f"{path} is a NEM13 file: it holds {len(accumulated)} accumulated reads of a register, "
+        return task.error(
+            f"is a NEM13 file: it holds {len(accumulated)} accumulated reads of a register, "
             "which are months apart, and no intervals; ask the distributor for NEM12 interval data."
         )
-    return f"{path} is a NEM12 file without a register (record 200)."
+    return task.error("is a NEM12 file without a register (record 200).")
 
 
-def _drawn(registers: Sequence[Register], options: ReadOptions, path: Path) -> list[Register]:
+def _drawn(task: Task, registers: Sequence[Register]) -> list[Register]:
     """The registers of one metering point that are added up."""
-    points = Chooser(path, "metering point", "meter")
-    if options.meter is not None:
-        nmi = points.asked((r.nmi for r in registers), options.meter)
+    points = task.chooser("metering point", "meter")
+    if task.options.meter is not None:
+        nmi = points.asked((r.nmi for r in registers), task.options.meter)
         registers = [r for r in registers if r.nmi == nmi]
     imports = [r for r in registers if r.name.startswith(IMPORT)]
-    if options.register is not None:
-        drawn = Chooser(path, "register of drawn energy", "register")
-        name = drawn.asked((r.name for r in imports), options.register)
+    if task.options.register is not None:
+        drawn = task.chooser("register of drawn energy", "register")
+        name = drawn.asked((r.name for r in imports), task.options.register)
         imports = [r for r in imports if r.name == name]
     imports = [r for r in imports if r.days]
     if not imports:
         found = ", ".join(dict.fromkeys(r.name for r in registers))
-        raise DataError(
-            f"{path} has no register of energy that the customer drew (E1, E2, …), only {found}."
+        raise task.error(
+            f"has no register of energy that the customer drew (E1, E2, …), only {found}."
         )
     points.only(dict.fromkeys(r.nmi for r in imports))
     return imports
 
 
-def _series(
-    registers: Sequence[Register], options: ReadOptions, notes: list[str], path: Path
-) -> Series:
+def _series(task: Task, registers: Sequence[Register]) -> Series:
     """The sum of the registers at every time at which all of them have a value."""
     length = max(day.minutes for register in registers for day in register.days.values())
     if len({day.minutes for r in registers for day in r.days.values()}) > 1:
-        notes.append(f"Shorter intervals were added up to {length} minutes.")
-    unit = _unit(registers, options, path)
-    parts = [_placed(register, length, path) for register in registers]
+        task.notes.append(f"Shorter intervals were added up to {length} minutes.")
+    unit = _unit(task, registers)
+    parts = [_placed(task, register, length) for register in registers]
     times, total = parts[0]
     for others, values in parts[1:]:
         both, mine, theirs = np.intersect1d(times, others, return_indices=True)
         missing = times.size + others.size - 2 * both.size
         if missing:
-            notes.append(f"{missing} intervals lack in one of the registers: they are gaps.")
+            task.notes.append(f"{missing} intervals lack in one of the registers: they are gaps.")
         times, total = both, total[mine] + values[theirs]
     if times.size == 0:
-        raise DataError(f"{path}: the registers have no time in common: choose one (`register=`).")
+        raise task.error(": the registers have no time in common: choose one (`register=`).")
     replaced = sum(register.replaced for register in registers)
     if replaced:
         again = count_of(replaced, "day occurs again", "days occur again")
-        notes.append(f"{again}: the last changed record of each was kept.")
-    _note_quality(registers, notes)
+        task.notes.append(f"{again}: the last changed record of each was kept.")
+    _note_quality(task, registers)
     factor, energy = unit_factor(unit)
     if not energy:
-        raise DataError(f"{path}: NEM12 holds energies, so its unit cannot be {unit}.")
-    refuse_mean(float(np.mean(total)) * factor * 60 / length, path)
+        raise task.error(f": NEM12 holds energies, so its unit cannot be {unit}.")
+    refuse_mean(float(np.mean(total)) * factor * 60 / length, task.path)
     return Series(
         times * SECOND,
         total,
@@ -239,67 +236,64 @@ def _series(
         factor,
         energy,
         interval_s=60.0 * length,
-        chosen_s=options.interval_s,
-        step=options.step_size,
         added=len(registers),
-        zone=options.tz or MARKET_ZONE,
+        zone=task.options.tz or MARKET_ZONE,
         complete=True,
-        notes=notes,
     )
 
 
-def _unit(registers: Sequence[Register], options: ReadOptions, path: Path) -> str:
+def _unit(task: Task, registers: Sequence[Register]) -> str:
     """The unit of all registers that are added up."""
-    if options.unit is not None:
-        return options.unit
+    if task.options.unit is not None:
+        return task.options.unit
     units = {find_unit(register.unit) for register in registers}
     unit = next(iter(units))
     if len(units) > 1 or unit is None:
         found = ", ".join(f"{r.name}: {r.unit or 'none'}" for r in registers)
-        raise DataError(
-            f"{path} does not state one unit of energy for its registers ({found}): choose one "
+        raise task.error(
+            f"does not state one unit of energy for its registers ({found}): choose one "
             "(`register=NAME`), or state it (`unit=kWh`)."
         )
     return unit
 
 
-def _placed(register: Register, length: int, path: Path) -> tuple[IntArray, FloatArray]:
+def _placed(task: Task, register: Register, length: int) -> tuple[IntArray, FloatArray]:
     """Starts [s since 1970] and energies of a register, in intervals of `length` minutes."""
     times, values = [], []
     for start, day in sorted(register.days.items()):
         if length % day.minutes:
-            raise DataError(
-                f"{path} has intervals of {day.minutes} and of {length} minutes, which do not fit "
+            raise task.error(
+                f"has intervals of {day.minutes} and of {length} minutes, which do not fit "
                 "into each other: choose a register (`register=NAME`)."
             )
-        energies = _numbers(day, register, path).reshape(-1, length // day.minutes).sum(axis=1)
+        energies = _numbers(task, day, register).reshape(-1, length // day.minutes).sum(axis=1)
         known = np.isfinite(energies)
         times.append((start + 60 * length * np.arange(energies.size))[known])
         values.append(energies[known])
     return np.concatenate(times).astype(np.int64), np.concatenate(values)
 
 
-def _numbers(day: Day, register: Register, path: Path) -> FloatArray:
+def _numbers(task: Task, day: Day, register: Register) -> FloatArray:
     """The values of a day; NaN where one is missing or marked as missing."""
     try:
         values = np.array([float(text) if text else np.nan for text in day.values])
     except ValueError:
         odd = next(text for text in day.values if not re.fullmatch(r"[-+.\deE]*", text))
-        raise DataError(
-            f"{path}: {odd[:20]!r} in line {day.line} (register {register.name}) is no number."
+        raise task.error(
+            f": {odd[:20]!r} in line {day.line} (register {register.name}) is no number."
         ) from None
     values[np.array(day.qualities) == MISSING] = np.nan
     if np.isinf(values).any():
-        raise DataError(f"{path}: line {day.line} has an infinite value.")
+        raise task.error(f": line {day.line} has an infinite value.")
     return values
 
 
-def _note_quality(registers: Sequence[Register], notes: list[str]) -> None:
+def _note_quality(task: Task, registers: Sequence[Register]) -> None:
     qualities = [q for r in registers for day in r.days.values() for q in day.qualities]
     estimates = sum(quality in ESTIMATES for quality in qualities)
     if estimates:
         marked = count_of(estimates, "value is marked", "values are marked")
-        notes.append(f"{marked} as estimates or substitutes.")
+        task.notes.append(f"{marked} as estimates or substitutes.")
     if MISSING in qualities:
         marked = count_of(qualities.count(MISSING), "value is marked", "values are marked")
-        notes.append(f"{marked} as missing: they are gaps.")
+        task.notes.append(f"{marked} as missing: they are gaps.")

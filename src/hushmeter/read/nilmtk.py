@@ -22,7 +22,6 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,7 +29,7 @@ import numpy as np
 
 from hushmeter.errors import DataError, HushmeterError, MissingExtraError
 from hushmeter.read.folders import HOLD_S, Channel, align, choose_building, clean, usual_interval
-from hushmeter.read.recording import Circuits, ReadOptions, Recording
+from hushmeter.read.recording import Recording, Task
 from hushmeter.read.source import hdf5_source, refuse_large
 
 FORMAT = "NILMTK HDF5"
@@ -82,7 +81,7 @@ def _plain_pickles() -> Iterator[None]:
         attributeset.pickle = loud
 
 
-def read_nilmtk(path: Path, options: ReadOptions, *, circuits: Circuits = "leave") -> Recording:
+def read_nilmtk(task: Task) -> Recording:
     """One building of a NILMTK file: its mains, and its other meters on its grid."""
     try:
         import tables
@@ -93,16 +92,16 @@ def read_nilmtk(path: Path, options: ReadOptions, *, circuits: Circuits = "leave
             with warnings.catch_warnings(), _plain_pickles():
                 # PyTables warns about a damaged node and goes on without it.
                 warnings.simplefilter("error")
-                refuse_outside_data(path)
-                with tables.open_file(mode="r", **hdf5_source(path)) as file:
-                    return _read_building(file, path, options, circuits=circuits)
+                refuse_outside_data(task)
+                with tables.open_file(mode="r", **hdf5_source(task.path)) as file:
+                    return _read_building(task, file)
         except HushmeterError:
             raise
         except Exception as error:
             # For a damaged file, HDF5 and PyTables raise errors of many kinds.
             reason = " ".join(str(error).split())[:160].rstrip(".")
         _forget_half_open_files()
-    raise DataError(f"{path} is no readable NILMTK file: {reason}.")
+    raise task.error(f"is no readable NILMTK file: {reason}.")
 
 
 @contextmanager
@@ -125,90 +124,77 @@ def _forget_half_open_files() -> None:
         _open_files.remove(file)
 
 
-def _read_building(file: Any, path: Path, options: ReadOptions, *, circuits: Circuits) -> Recording:
+def _read_building(task: Task, file: Any) -> Recording:
     """The mains of one building, and its circuits unless `circuits` is "leave"."""
-    group = _building(file, path, options.building)
+    group = _building(task, file, task.options.building)
     metadata = _metadata(group)
     described = {int(k): m for k, m in metadata.get("elec_meters", {}).items()}
-    notes: list[str] = []
-    tables = _enabled(dict(_meters(group, path)), described, notes)
+    tables = _enabled(task, dict(_meters(task, group)), described)
     names = _names(metadata)
     sites = [number for number in tables if described.get(number, {}).get("site_meter")]
     if not metadata and tables:
-        notes.append("No metadata: meter 1 is taken as the mains.")
+        task.notes.append("No metadata: meter 1 is taken as the mains.")
         sites = [min(tables)]
-    if circuits == "leave":
+    if task.circuits == "leave":
         if not sites:
-            raise DataError(
-                f"{path} ({group._v_name}) has no meter of the whole home (site_meter), only "
+            raise task.error(
+                f"({group._v_name}) has no meter of the whole home (site_meter), only "
                 "circuits: the gaps of their sum depend on the readings."
             )
         tables = {number: tables[number] for number in sites}
-    refuse_large(path, sum(int(table.nrows) for table in tables.values()), 2)
+    refuse_large(task.path, sum(int(table.nrows) for table in tables.values()), 2)
     channels = {
         number: _channel(
-            table,
-            "mains" if number in sites else names.get(number, f"meter{number}"),
-            path,
-            notes,
+            task, table, "mains" if number in sites else names.get(number, f"meter{number}")
         )
         for number, table in tables.items()
     }
     unnamed = [str(number) for number in tables if number not in sites and number not in names]
     if metadata and unnamed:
-        notes.append(f"Meters without an appliance are kept as circuits: {', '.join(unnamed)}.")
+        task.notes.append(
+            f"Meters without an appliance are kept as circuits: {', '.join(unnamed)}."
+        )
     others = [number for number in tables if number not in sites]
-    inner = _inner(others, described, notes)
+    inner = _inner(task, others, described)
     return _align(
+        task,
         [channels[number] for number in sites],
         [replace(channels[number], inner=number in inner) for number in others],
-        path,
-        notes,
-        options.step_size or 0.0,
     )
 
 
-def _align(
-    mains: list[Channel],
-    circuits: list[Channel],
-    path: Path,
-    notes: list[str],
-    step_w: float,
-) -> Recording:
+def _align(task: Task, mains: list[Channel], circuits: list[Channel]) -> Recording:
     """All meters on one grid; nothing is held if they were logged at the same times."""
     everything = [*mains, *circuits]
     if not everything:
-        raise DataError(f"{path} has no meter with a table.")
+        raise task.error("has no meter with a table.")
     interval = usual_interval(everything)
     together = all(np.array_equal(c.seconds, everything[0].seconds) for c in everything)
     if not together:
-        notes.append(f"Meters were put on one grid of {interval:g} s.")
+        task.notes.append(f"Meters were put on one grid of {interval:g} s.")
     return align(
+        task,
         mains,
         circuits,
         interval_s=interval,
-        path=path,
         format_name=FORMAT,
-        notes=notes,
         hold_s=0.0 if together else HOLD_S,
-        step_w=step_w,
+        step_w=task.options.step_size or 0.0,
     )
 
 
 def _enabled(
-    tables: dict[int, Any], described: dict[int, dict[str, Any]], notes: list[str]
+    task: Task, tables: dict[int, Any], described: dict[int, dict[str, Any]]
 ) -> dict[int, Any]:
     """The meters that the metadata do not disable: a disabled meter repeats another one."""
     off = [number for number in tables if described.get(number, {}).get("disabled")]
     if off:
         listed = ", ".join(map(str, off))
-        notes.append(f"Meters that the metadata disable were left out: {listed}.")
+        task.notes.append(f"Meters that the metadata disable were left out: {listed}.")
     return {number: table for number, table in tables.items() if number not in off}
 
 
-def _inner(
-    circuits: list[int], described: dict[int, dict[str, Any]], notes: list[str]
-) -> list[int]:
+def _inner(task: Task, circuits: list[int], described: dict[int, dict[str, Any]]) -> list[int]:
     """Circuits that lie behind another circuit, so that their power is a part of that one's.
 
     Where a meter lies behind itself the metadata cannot be followed, and no circuit counts as a
@@ -219,25 +205,25 @@ def _inner(
         seen, above = {number}, parents[number]
         while above in parents:
             if above in seen:
-                notes.append("Meters lie behind themselves (submeter_of); all are added up.")
+                task.notes.append("Meters lie behind themselves (submeter_of); all are added up.")
                 return []
             seen.add(above)
             above = parents[above]
     inner = [number for number in circuits if parents[number] in parents]
     if inner:
         pairs = ", ".join(f"{number} behind {parents[number]}" for number in inner)
-        notes.append(f"Meters lie behind other circuits and are parts of them: {pairs}.")
+        task.notes.append(f"Meters lie behind other circuits and are parts of them: {pairs}.")
     return inner
 
 
-def _building(file: Any, path: Path, building: int | str | None) -> Any:
+def _building(task: Task, file: Any, building: int | str | None) -> Any:
     found = sorted(n for n in file.root._v_children if re.fullmatch(r"building\d+", n))
     if not found:
-        raise DataError(
-            f"{path} is HDF5, but has no /building<i>/elec: it is not a NILMTK file "
+        raise task.error(
+            f"is HDF5, but has no /building<i>/elec: it is not a NILMTK file "
             f"(found: {', '.join(list(file.root._v_children)[:8]) or 'nothing'})."
         )
-    return file.root._v_children[choose_building(found, "building", building, path)]
+    return file.root._v_children[choose_building(found, "building", building, task.path)]
 
 
 def _attribute(node: Any, name: str) -> Any:
@@ -263,26 +249,26 @@ def _names(metadata: dict[str, Any]) -> dict[int, str]:
     return names
 
 
-def _meters(group: Any, path: Path) -> Iterator[tuple[int, Any]]:
+def _meters(task: Task, group: Any) -> Iterator[tuple[int, Any]]:
     if "elec" not in group._v_children:
-        raise DataError(f"{path} ({group._v_name}) has no elec group.")
+        raise task.error(f"({group._v_name}) has no elec group.")
     children = group._v_children["elec"]._v_children
     for name in sorted(children, key=lambda n: int(re.sub(r"\D", "", n) or 0)):
         match = re.fullmatch(r"meter(\d+)", name)
         if match:
             node = children[name]
             if "table" not in node._v_children:
-                raise DataError(
-                    f"{path}: {name} has no table; write it with format='table', as NILMTK does."
+                raise task.error(
+                    f": {name} has no table; write it with format='table', as NILMTK does."
                 )
             yield int(match[1]), node._v_children["table"]
 
 
-def _channel(table: Any, name: str, path: Path, notes: list[str]) -> Channel:
+def _channel(task: Task, table: Any, name: str) -> Channel:
     """One meter's power, read in chunks."""
-    block, column, quantity = _power_column(table, path)
+    block, column, quantity = _power_column(task, table)
     if quantity[1] != "active":
-        notes.append(f"{name} is {quantity[1]} power; no active power is there.")
+        task.notes.append(f"{name} is {quantity[1]} power; no active power is there.")
     unit = _index_unit(table)
     seconds, watts = [], []
     for start in range(0, table.nrows, CHUNK):
@@ -291,11 +277,11 @@ def _channel(table: Any, name: str, path: Path, notes: list[str]) -> Channel:
         values = rows[block]
         watts.append((values[:, column] if values.ndim == 2 else values).astype(np.float64))
     if not seconds:
-        raise DataError(f"{path}: the table of {name} is empty.")
-    return clean(name, np.concatenate(seconds), np.concatenate(watts), path)
+        raise task.error(f": the table of {name} is empty.")
+    return clean(name, np.concatenate(seconds), np.concatenate(watts), task.path)
 
 
-def _power_column(table: Any, path: Path) -> tuple[str, int, tuple[str, str]]:
+def _power_column(task: Task, table: Any) -> tuple[str, int, tuple[str, str]]:
     """Block and column of active power, or of what there is instead."""
     found: dict[tuple[str, str], tuple[str, int]] = {}
     for field in table.colnames:
@@ -308,8 +294,8 @@ def _power_column(table: Any, path: Path) -> tuple[str, int, tuple[str, str]]:
     for quantity in WANTED:
         if quantity in found:
             return *found[quantity], quantity
-    raise DataError(
-        f"{path}: {table._v_parent._v_name} has no active or apparent power (found: "
+    raise task.error(
+        f": {table._v_parent._v_name} has no active or apparent power (found: "
         f"{', '.join(' '.join(q) for q in found) or 'none that can be read'})."
     )
 
@@ -320,19 +306,19 @@ def _index_unit(table: Any) -> float:
     return {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[match[1] if match else "ns"]
 
 
-def refuse_outside_data(path: Path) -> None:
+def refuse_outside_data(task: Task) -> None:
     """Refuse an HDF5 file that leads to other files or to code, before its values are read."""
     try:
         import h5py
     except ImportError:
         raise MissingExtraError("reading NILMTK's HDF5", "nilmtk") from None
-    with path.open("rb") as stream, h5py.File(stream, "r") as file:
-        for name, dataset in _datasets(file.id, path):
-            _refuse_outside(name, dataset.get_create_plist(), path)
-            _refuse_unstored(name, dataset, path)
+    with task.path.open("rb") as stream, h5py.File(stream, "r") as file:
+        for name, dataset in _datasets(task, file.id):
+            _refuse_outside(task, name, dataset.get_create_plist())
+            _refuse_unstored(task, name, dataset)
 
 
-def _datasets(root: Any, path: Path) -> Iterator[tuple[str, Any]]:
+def _datasets(task: Task, root: Any) -> Iterator[tuple[str, Any]]:
     """Every dataset below a group, with its name; any link that is not a plain one is refused."""
     from h5py import h5d, h5g, h5o
 
@@ -341,7 +327,7 @@ def _datasets(root: Any, path: Path) -> Iterator[tuple[str, Any]]:
     while waiting:
         above, group = waiting.pop()
         _walk_attributes(group)
-        for link in _plain_links(group, above, path):
+        for link in _plain_links(task, group, above):
             node = h5o.open(group, link.encode("utf-8"))
             address = h5o.get_info(node).addr
             if address in seen:
@@ -364,7 +350,7 @@ def _walk_attributes(node: Any) -> None:
         attribute.name.decode("utf-8"), attribute.get_type(), attribute.get_space()
 
 
-def _plain_links(group: Any, above: str, path: Path) -> list[str]:
+def _plain_links(task: Task, group: Any, above: str) -> list[str]:
     """The names in a group; a soft, external or user-defined link is refused and not followed."""
     from h5py import h5l
 
@@ -380,18 +366,18 @@ def _plain_links(group: Any, above: str, path: Path) -> list[str]:
         if kind != h5l.TYPE_HARD:
             what = {h5l.TYPE_SOFT: "a soft link", h5l.TYPE_EXTERNAL: "a link to another file"}
             shown = f"{above}/{name}"[-80:]
-            raise DataError(
-                f"{path}: {shown} is {what.get(kind, 'a user-defined link')}, which is not "
+            raise task.error(
+                f": {shown} is {what.get(kind, 'a user-defined link')}, which is not "
                 f"followed; {ADVICE}."
             )
     return names
 
 
-def _refuse_outside(name: str, creation: Any, path: Path) -> None:
+def _refuse_outside(task: Task, name: str, creation: Any) -> None:
     """Refuse a dataset whose values are in other files or need code that is not at hand."""
     from h5py import h5d
 
-    shown = f"{path}: the dataset {name[-80:]}"
+    shown = f"{task.path}: the dataset {name[-80:]}"
     if creation.get_external_count() > 0:
         raise DataError(f"{shown} keeps its values in another file (external storage); {ADVICE}.")
     if creation.get_layout() == h5d.VIRTUAL:
@@ -405,7 +391,7 @@ def _refuse_outside(name: str, creation: Any, path: Path) -> None:
             )
 
 
-def _refuse_unstored(name: str, dataset: Any, path: Path) -> None:
+def _refuse_unstored(task: Task, name: str, dataset: Any) -> None:
     """Refuse a table that declares more rows than it stores: a small file would fill the memory."""
     from h5py import h5d, h5t
 
@@ -418,8 +404,8 @@ def _refuse_unstored(name: str, dataset: Any, path: Path) -> None:
     else:
         whole = dataset.get_storage_size() >= math.prod(dataset.shape) * kind.get_size()
     if not whole:
-        raise DataError(
-            f"{path}: the dataset {name[-80:]} declares {math.prod(dataset.shape)} rows, but does "
+        raise task.error(
+            f": the dataset {name[-80:]} declares {math.prod(dataset.shape)} rows, but does "
             "not store all of them: copy the file again."
         )
 

@@ -115,6 +115,11 @@ class ReadOptions:
         return None if self.counter is None else ANSWERS[self.counter]
 
     @property
+    def decimal_mark(self) -> str | None:
+        """The decimal mark that the user stated."""
+        return None if self.decimal is None else DECIMALS[self.decimal]
+
+    @property
     def step_size(self) -> float | None:
         """The step of the meter's values, in their unit."""
         return None if self.step is None else float(self.step)
@@ -165,6 +170,25 @@ class Chooser:
         )
 
 
+@dataclass(frozen=True)
+class Task:
+    """A file to be read, what the user stated about it, and the notes that its reader makes."""
+
+    path: Path
+    options: ReadOptions = field(default_factory=ReadOptions)
+    circuits: Circuits = "leave"
+    # What else a reader found, one sentence each. A note never depends on the values
+    notes: list[str] = field(default_factory=list)
+
+    def error(self, text: str) -> DataError:
+        """The refusal of the file: its name, and what is wrong with it."""
+        return DataError(f"{self.path}{text}" if text.startswith(":") else f"{self.path} {text}")
+
+    def chooser(self, noun: str, option: str, error: type[HushmeterError] = DataError) -> Chooser:
+        """A chooser between several series of the file."""
+        return Chooser(self.path, noun, option, error)
+
+
 def _listed(names: Iterable[str]) -> str:
     """The first names, for a message."""
     different = list(dict.fromkeys(names))
@@ -204,8 +228,6 @@ class Series:
     power: FloatArray | None = None
     durations: FloatArray | None = None  # Length of each interval [s], where the file gives it
     interval_s: float | None = None  # Length of every interval [s], where the format declares it
-    # Length [s] of the rows to read, where the user chose one of several lengths
-    chosen_s: float | None = None
     stamp: str = "start"  # The end of its interval that a time names
     # True if the values are those of a counter that only rises (a register of a meter)
     counter: bool = False
@@ -229,8 +251,6 @@ class Series:
     lacks: bool = False  # True if rows without a value were left out
     # What must be stated before a release, where the reader knows it; see `Metering`
     unsettled: str | None = None
-    # What else a reader found, one sentence each. A note never depends on the values
-    notes: list[str] = field(default_factory=list)
 
     def take(self, rows: IntArray | slice) -> None:
         """Keep only these rows, in this order."""

@@ -8,7 +8,7 @@ takes the values of those rows. A check of the values may refuse a file; it neve
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,7 @@ from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.clock import SECOND, changes_clock
 from hushmeter.errors import DataError
 from hushmeter.formatting import count_of, short_duration
-from hushmeter.read.recording import PublicFacts, Recording, Series, metering_of_sum
+from hushmeter.read.recording import PublicFacts, Recording, Series, Task, metering_of_sum
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Metering, iso
 
 LONGEST_INTERVAL_S = 90_000.0
@@ -41,8 +41,7 @@ class Timing:
 
     times: IntArray
     durations: FloatArray | None = None
-    declared_s: float | None = None
-    chosen_s: float | None = None
+    interval_s: float | None = None
     stamp: str = "start"
     counter: bool = False
     repeats: str = "leave out"
@@ -52,17 +51,7 @@ class Timing:
     @classmethod
     def of(cls, series: Series) -> Timing:
         """The times of a series, without its values."""
-        return cls(
-            series.times,
-            series.durations,
-            series.interval_s,
-            series.chosen_s,
-            series.stamp,
-            series.counter,
-            series.repeats,
-            series.zone,
-            series.format,
-        )
+        return cls(**{known.name: getattr(series, known.name) for known in fields(cls)})
 
 
 @dataclass
@@ -88,17 +77,17 @@ class Placement:
     uneven: bool = False  # True if rows lack or do not follow the interval
 
 
-def assemble(series: Series, path: Path) -> Recording:
+def assemble(task: Task, series: Series) -> Recording:
     """Put a raw series at regular times."""
     found = series.times.size if series.found is None else series.found
     if series.repeats == "leave out":
-        _refuse_differing(series, path)
-    placed = place(Timing.of(series), path, series.notes)
-    watts = _taken(series.values, placed, "readings", series, path)
+        _refuse_differing(task, series)
+    placed = place(task, Timing.of(series))
+    watts = _taken(task, series.values, placed, "readings", series)
     power = None
     if series.power is not None:
         columns = [
-            _taken(series.power[:, i], placed, name, series, path)
+            _taken(task, series.power[:, i], placed, name, series)
             for i, name in enumerate(series.names)
         ]
         power = np.column_stack(columns)
@@ -116,45 +105,43 @@ def assemble(series: Series, path: Path) -> Recording:
         clock_changes=series.clock_changes,
         zone=series.zone,
         mains=series.mains,
-        notes=tuple(series.notes),
-        metering=_metering(series, placed, path),
+        notes=tuple(task.notes),
+        metering=_metering(task, series, placed),
     )
     return Recording(public, watts, power)
 
 
-def place(timing: Timing, path: Path, notes: list[str]) -> Placement:
+def place(task: Task, timing: Timing) -> Placement:
     """Decide which rows are used and where they lie; the values are not looked at."""
-    times, chosen_s = timing.times, timing.chosen_s
+    times, chosen_s = timing.times, task.options.interval_s
     if times.size == 0:
-        reason = " ".join(notes) or "check that the export was complete."
-        raise DataError(f"{path} ({timing.format}) holds no readings: {reason}")
-    order, backward = _in_order(times, notes)
+        reason = " ".join(task.notes) or "check that the export was complete."
+        raise task.error(f"({timing.format}) holds no readings: {reason}")
+    order, backward = _in_order(task, times)
     kept, durations = order, timing.durations
     if durations is not None:
-        kept, durations = _usual_lengths(timing, order, path, notes)
-    kept, repeated = _without_repeats(times, kept, timing.repeats, notes)
+        kept, durations = _usual_lengths(task, timing, order)
+    kept, repeated = _without_repeats(task, times, kept, timing.repeats)
     moments = times[kept]
     lengths = None if durations is None else durations[kept]
-    interval = chosen_s or timing.declared_s or _interval(moments, lengths, path)
+    interval = chosen_s or timing.interval_s or _interval(task, moments, lengths)
     if chosen_s is not None and lengths is None and moments.size > 1:
-        _refuse_longer(chosen_s, timing.declared_s or _interval(moments, None, path), path)
-    _refuse_long(interval, path)
+        _refuse_longer(task, chosen_s, timing.interval_s or _interval(task, moments, None))
+    _refuse_long(task, interval)
     placed = Placement(
         kept, interval, int(moments[0]), 0, None, repeated, backward, lengths=lengths
     )
     if timing.counter:
-        return _between_rows(moments, placed, timing, path, notes)
+        return _between_rows(task, moments, placed, timing)
     if lengths is None and interval >= CIVIL_S:
         placed.lengths = _civil_lengths(moments, interval, timing)
     if timing.stamp == "end":
         own = interval if placed.lengths is None else placed.lengths
         moments = moments - np.rint(np.asarray(own) * SECOND).astype(np.int64)
-    return _on_grid(moments, placed, timing, path, notes)
+    return _on_grid(task, moments, placed, timing)
 
 
-def _on_grid(
-    moments: IntArray, placed: Placement, timing: Timing, path: Path, notes: list[str]
-) -> Placement:
+def _on_grid(task: Task, moments: IntArray, placed: Placement, timing: Timing) -> Placement:
     """Put rows that begin at `moments` into the intervals of the grid."""
     interval = placed.interval_s
     placed.start = int(moments[0])
@@ -162,7 +149,7 @@ def _on_grid(
     whole = interval * SECOND == round(interval * SECOND)
     if placed.lengths is None and whole and _are_even(moments, interval):
         return placed
-    placed.steps, keep = _steps(moments, interval, path, notes)
+    placed.steps, keep = _steps(task, moments, interval)
     placed.uneven = keep is not None or _has_gaps(moments, interval, timing.zone)
     if keep is not None:
         placed.rows, moments = placed.rows[keep], moments[keep]
@@ -214,28 +201,28 @@ def _civil_lengths(moments: IntArray, interval: float, timing: Timing) -> FloatA
     return lengths if (lengths != interval).any() else None
 
 
-def _in_order(times: IntArray, notes: list[str]) -> tuple[IntArray, int]:
+def _in_order(task: Task, times: IntArray) -> tuple[IntArray, int]:
     """Rows in the order of time, and the number of rows that go back."""
     apart = np.diff(times)
     order: IntArray = np.arange(times.size)
     if apart.size == 0 or int(apart.min()) >= 0:
         return order, 0
     if int(apart.max()) <= 0:
-        notes.append("The newest reading comes first; the order was turned.")
+        task.notes.append("The newest reading comes first; the order was turned.")
         # Of equal times the later row stays the later one.
         return np.argsort(times[::-1], kind="stable").astype(np.int64) * -1 + times.size - 1, 0
     backward = int((apart < 0).sum())
-    notes.append(f"Rows are not in the order of time ({backward} steps back): they were sorted.")
+    task.notes.append(
+        f"Rows are not in the order of time ({backward} steps back): they were sorted."
+    )
     return np.argsort(times, kind="stable").astype(np.int64), backward
 
 
-def _usual_lengths(
-    timing: Timing, order: IntArray, path: Path, notes: list[str]
-) -> tuple[IntArray, FloatArray]:
+def _usual_lengths(task: Task, timing: Timing, order: IntArray) -> tuple[IntArray, FloatArray]:
     """Rows of the usual length; longer rows are totals, and others are refused."""
     times, durations = timing.times, timing.durations
     assert durations is not None
-    stated = timing.chosen_s or timing.declared_s
+    stated = task.options.interval_s or timing.interval_s
     usual = stated or _usual_length(durations[order])
     # A row from 00:00 to 00:59 (or 00:59:59) is an hour long.
     apart = np.diff(times[order]) / SECOND
@@ -256,16 +243,18 @@ def _usual_lengths(
     covered = _cover(times[kept], times[left], durations[left])
     totals = (durations[left] >= TOTAL_ROWS * usual) | covered
     if kept.size == 0:
-        raise DataError(f"{path} has no reading of {short_duration(usual)}.")
-    if not (timing.chosen_s is not None or totals.all()):
+        raise task.error(f"has no reading of {short_duration(usual)}.")
+    if not (task.options.interval_s is not None or totals.all()):
         row = int(left[~totals][0])
         one, other = short_duration(usual), short_duration(float(durations[row]))
-        raise DataError(
-            f"{path} has readings of {one} and of {other} (first in row {row}): choose a length, "
+        raise task.error(
+            f"has readings of {one} and of {other} (first in row {row}): choose a length, "
             f"such as `reading_length={one.replace(' ', '')}`."
         )
     other = f"of another length than {short_duration(usual)}"
-    notes.append(count_of(left.size, f"row {other} was left out.", f"rows {other} were left out."))
+    task.notes.append(
+        count_of(left.size, f"row {other} was left out.", f"rows {other} were left out.")
+    )
     return kept, durations
 
 
@@ -284,7 +273,7 @@ def _usual_length(durations: FloatArray) -> float:
 
 
 def _without_repeats(
-    times: IntArray, order: IntArray, repeats: str, notes: list[str]
+    task: Task, times: IntArray, order: IntArray, repeats: str
 ) -> tuple[IntArray, int]:
     """One row for every time, and the number of rows that repeat one."""
     moments = times[order]
@@ -296,14 +285,14 @@ def _without_repeats(
     last = np.append(first[1:], order.size) - 1
     if repeats == "last":
         again = count_of(repeated, "row repeats a time", "rows repeat a time")
-        notes.append(f"{again}; the last row of each time was kept.")
+        task.notes.append(f"{again}; the last row of each time was kept.")
         return order[last], repeated
     single = _single_repeats(moments, first)
     if single.any():
         several = count_of(int(single.sum()), "time occurs", "times occur")
-        notes.append(f"{several} in several rows with different values: a gap follows.")
+        task.notes.append(f"{several} in several rows with different values: a gap follows.")
     if int((last > first).sum()) > int(single.sum()):
-        notes.append("Rows that repeat a time have the same value; one of each was kept.")
+        task.notes.append("Rows that repeat a time have the same value; one of each was kept.")
     return order[last[~single]], repeated
 
 
@@ -320,14 +309,13 @@ def _single_repeats(moments: IntArray, first: IntArray) -> BoolArray:
     return single if few else np.zeros_like(single)
 
 
-def _interval(moments: IntArray, lengths: FloatArray | None, path: Path) -> float:
+def _interval(task: Task, moments: IntArray, lengths: FloatArray | None) -> float:
     """Length of a reading [s]: as the rows give it, or the median time between rows."""
     if lengths is not None:
         return _usual_length(lengths)
     if moments.size < 2:
-        raise DataError(
-            f"{path} holds a single reading, so its interval is unknown: at least two readings "
-            "are needed."
+        raise task.error(
+            "holds a single reading, so its interval is unknown: at least two readings are needed."
         )
     steps = np.diff(moments)
     if int(steps.min()) == int(steps.max()):
@@ -352,26 +340,24 @@ def _without_jitter(moments: IntArray, median: float) -> float:
     return whole if float(np.median(off)) < 0.125 else median
 
 
-def _refuse_longer(chosen_s: float, found_s: float, path: Path) -> None:
+def _refuse_longer(task: Task, chosen_s: float, found_s: float) -> None:
     """Refuse a stated length in which several readings would fall: all but one would be lost."""
     if chosen_s > 1.02 * found_s:
-        raise DataError(
-            f"{path} has readings of {short_duration(found_s)}, not of {short_duration(chosen_s)}: "
+        raise task.error(
+            f"has readings of {short_duration(found_s)}, not of {short_duration(chosen_s)}: "
             "leave `reading_length=` out."
         )
 
 
-def _refuse_long(interval: float, path: Path) -> None:
+def _refuse_long(task: Task, interval: float) -> None:
     if not 0 < interval <= LONGEST_INTERVAL_S:
-        raise DataError(
-            f"{path}: its readings are {interval / SECONDS_PER_DAY:.3g} days long, as those of "
+        raise task.error(
+            f": its readings are {interval / SECONDS_PER_DAY:.3g} days long, as those of "
             "monthly bills are; ask the utility for readings of a day or less."
         )
 
 
-def _between_rows(
-    moments: IntArray, placed: Placement, timing: Timing, path: Path, notes: list[str]
-) -> Placement:
+def _between_rows(task: Task, moments: IntArray, placed: Placement, timing: Timing) -> Placement:
     """Put the differences of a counter on the grid; a pause is a gap.
 
     Between rows at even times the differences are taken as they are. A counter that was read at
@@ -379,17 +365,17 @@ def _between_rows(
     divided by that time would move further than the sensitivity of the interval states.
     """
     if moments.size < 2:
-        raise DataError(f"{path} holds a single value of a counter: at least two are needed.")
+        raise task.error("holds a single value of a counter: at least two are needed.")
     interval = placed.interval_s
     apart = np.diff(moments) / SECOND
     near = apart <= LONGEST_PAUSE * interval
     pauses = int((~near).sum())
-    notes.append(
+    task.notes.append(
         "The values are those of a counter: differences were taken"
         + (f", without {pauses} pauses, which are gaps." if pauses else ".")
     )
     if not near.any():
-        raise DataError(f"{path}: no two values of the counter follow each other at its interval.")
+        raise task.error(": no two values of the counter follow each other at its interval.")
     starts, ends = moments[:-1][near], moments[1:][near]
     even = np.abs(apart - interval) <= 0.02 * interval
     if interval >= CIVIL_S:
@@ -401,9 +387,11 @@ def _between_rows(
         cells, starts, ends = _interpolated(moments, near, interval)
         placed.reach = 2 * math.ceil(float(apart[near].max()) / interval - 1e-9)
         length = short_duration(interval)
-        notes.append(f"Its rows are uneven: its values at multiples of {length} are interpolated.")
+        task.notes.append(
+            f"Its rows are uneven: its values at multiples of {length} are interpolated."
+        )
         if cells.size == 0:
-            raise DataError(f"{path}: no interval of {length} lies between values of the counter.")
+            raise task.error(f": no interval of {length} lies between values of the counter.")
     placed.lengths = (ends - starts) / SECOND
     placed.stretch = _stretch(starts, placed)
     placed.spans = (starts, ends)
@@ -426,7 +414,7 @@ def _interpolated(
 
 
 def _steps(
-    moments: IntArray, interval: float, path: Path, notes: list[str]
+    task: Task, moments: IntArray, interval: float
 ) -> tuple[IntArray | None, IntArray | None]:
     """Interval of every row, and the rows that are kept where several share one.
 
@@ -439,7 +427,7 @@ def _steps(
     apart = np.diff(moments)
     position = (moments - moments[0]) / (interval * SECOND)
     cells = np.rint(position).astype(np.int64)
-    _refuse_irregular(apart / SECOND / interval, interval, path)
+    _refuse_irregular(task, apart / SECOND / interval, interval)
     kept = np.flatnonzero(np.append(np.diff(cells) > 0, True))
     close = np.diff(position[kept], prepend=-1.0) < SHORTEST_STEP
     kept = kept[~close]
@@ -448,25 +436,25 @@ def _steps(
         return None if int(np.diff(cells).max()) == 1 else cells, None
     cells = cells[kept] - cells[kept[0]]
     empty = int(cells[-1]) + 1 - cells.size
-    notes.append(
+    task.notes.append(
         f"Times are uneven: rows lie at the nearest multiple of {short_duration(interval)}; {lost} "
         f"rows shared an interval with another row, and {empty} intervals are gaps."
     )
     return cells, kept
 
 
-def _refuse_irregular(steps: FloatArray, interval: float, path: Path) -> None:
+def _refuse_irregular(task: Task, steps: FloatArray, interval: float) -> None:
     """Refuse times that do not follow an interval, such as readings taken by hand."""
     off = np.abs(steps - np.rint(steps))
     if float((off > 0.25).mean()) > 0.4:
-        raise DataError(
-            f"{path}: the times follow no interval (the median is {short_duration(interval)}, but "
+        raise task.error(
+            f": the times follow no interval (the median is {short_duration(interval)}, but "
             "most others are no multiple of it); readings at regular times are needed, or a "
             "statement that a row is there only where the value changed (`changes=yes`)."
         )
 
 
-def _refuse_differing(series: Series, path: Path) -> None:
+def _refuse_differing(task: Task, series: Series) -> None:
     """Refuse a file with several different values for one time, unless such times become gaps."""
     if series.times.size < 2 or int(np.diff(series.times).min()) > 0:
         return
@@ -483,21 +471,21 @@ def _refuse_differing(series: Series, path: Path) -> None:
         bad &= np.maximum.reduceat(lengths, first) == np.minimum.reduceat(lengths, first)
     if bad.any():
         when = iso(np.datetime64(int(moments[first[np.argmax(bad)]]), "ns"))
-        raise DataError(
-            f"{path} has several different values for one time, first at {when}: it holds several "
+        raise task.error(
+            f"has several different values for one time, first at {when}: it holds several "
             "series in one column; keep the rows of one (`register=` or `meter=`, if a column "
             "tells them apart), or one row for each time."
         )
 
 
 def _taken(
-    values: FloatArray, placed: Placement, name: str, series: Series, path: Path
+    task: Task, values: FloatArray, placed: Placement, name: str, series: Series
 ) -> FloatArray:
     """The values of the placed rows [W]; a counter that falls and an absurd size are refused."""
     taken = values[placed.rows]
     if placed.spans is not None:
         starts = series.times[placed.rows]
-        _refuse_fall(taken, starts, name, path)
+        _refuse_fall(task, taken, starts, name)
         # Differences of times stay exact in floats, unlike nanoseconds since 1970.
         first, moments = int(starts[0]), (starts - starts[0]) / SECOND
         low, high = ((ends - first) / SECOND for ends in placed.spans)
@@ -515,36 +503,36 @@ def _taken(
         row = int(np.argmax(bad))
         starts = series.times[placed.rows] if placed.spans is None else placed.spans[0]
         when = iso(np.datetime64(int(starts[row]), "ns"))
-        raise DataError(
-            f"{path}: {name} at {when}: {watts[row]:.4g} W is not possible in a home; check the "
+        raise task.error(
+            f": {name} at {when}: {watts[row]:.4g} W is not possible in a home; check the "
             "column and its unit (`unit=`)."
         )
     return watts
 
 
-def _refuse_fall(counter: FloatArray, moments: IntArray, name: str, path: Path) -> None:
+def _refuse_fall(task: Task, counter: FloatArray, moments: IntArray, name: str) -> None:
     """Refuse a counter that falls; one of several tariffs is a sum of rounded numbers."""
     rise = np.diff(counter)
     if float(rise.min()) < -1e-6 * max(1.0, float(np.abs(counter).max())):
         when = iso(np.datetime64(int(moments[int(np.argmin(rise))]), "ns"))
-        raise DataError(
-            f"{path}: the counter ({name}) falls after {when}, as it does when a meter is "
+        raise task.error(
+            f": the counter ({name}) falls after {when}, as it does when a meter is "
             "exchanged; cut the file there, or state that the values are energies of single "
             "intervals (`counter=no`)."
         )
 
 
-def _metering(series: Series, placed: Placement, path: Path) -> Metering:
+def _metering(task: Task, series: Series, placed: Placement) -> Metering:
     """How the meter rounds, from the format, the header or an option, and what is still open."""
     scale = series.factor * (SECONDS_PER_HOUR / placed.interval_s if series.energy else 1.0)
-    step = (series.step or (1.0 if series.counter else 0.0)) * scale
+    step = (task.options.step_size or series.step or (1.0 if series.counter else 0.0)) * scale
     known = series.metering or metering_of_sum(step, series.added, counter=series.counter)
     unsettled = series.unsettled
     if unsettled is None and not series.complete and (placed.uneven or series.lacks):
         unsettled = (
-            f"{path} has times that are uneven or missing. If it has a row only where the value "
-            "changed, its times show the readings: state it (`changes=yes`, with `until=`), or "
-            "state that rows are missing for other reasons (`changes=no`)."
+            f"{task.path} has times that are uneven or missing. If it has a row only where the "
+            "value changed, its times show the readings: state it (`changes=yes`, with `until=`), "
+            "or state that rows are missing for other reasons (`changes=no`)."
         )
     return replace(known, stretch=placed.stretch, reach=placed.reach, unsettled=unsettled)
 

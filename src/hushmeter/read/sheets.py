@@ -17,7 +17,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time, timedelta
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,7 @@ from hushmeter.formatting import short_duration
 from hushmeter.read.column_roles import PlannedTable, plan_table
 from hushmeter.read.columns import ascending, read_row_times, whole_table
 from hushmeter.read.headers import find_source, has_word, read_meaning
-from hushmeter.read.recording import DECIMALS, Chooser, Circuits, ReadOptions, Series
+from hushmeter.read.recording import Series, Task
 from hushmeter.read.regular_times import LONGEST_INTERVAL_S
 from hushmeter.read.source import ZIP_MAGIC, open_text, open_zip, read_head, refuse_large
 from hushmeter.read.table import read_plan
@@ -69,6 +68,7 @@ class Part:
     name: str
     planned: PlannedTable
     times: IntArray  # Different times of its rows, in their order [ns]
+    notes: list[str]
 
     @property
     def interval_s(self) -> float:
@@ -84,68 +84,63 @@ class Part:
                             key=str))  # fmt: skip
 
 
-def read_parts(
-    tables: Mapping[str, Loader],
-    options: ReadOptions,
-    path: Path,
-    *,
-    noun: str,
-    circuits: Circuits = "leave",
-) -> Series:
+def read_parts(task: Task, tables: Mapping[str, Loader], *, noun: str) -> Series:
     """Read the table of a file that holds the meter's readings.
 
     Of several tables with the same quantity, the one with the shortest interval is read; tables
     with the same columns and interval and with different times are joined.
     """
-    if options.sheet is not None:
-        table = tables[Chooser(path, noun, "sheet", InputError).asked(tables, options.sheet)]
-        return read_plan(plan_table(table(), options, path, circuits=circuits), options, path)
-    parts, reasons = _understood(tables, options, path, noun, circuits=circuits)
-    chosen = _finest(parts, reasons, path, noun)
+    if task.options.sheet is not None:
+        table = tables[task.chooser(noun, "sheet", InputError).asked(tables, task.options.sheet)]
+        return read_plan(task, plan_table(task, table()))
+    parts, reasons = _understood(task, tables, noun)
+    chosen = _finest(task, parts, reasons, noun)
+    task.notes.extend(chosen[0].notes)
     planned = chosen[0].planned
     if len(tables) > 1:
         read = [part.name for part in chosen]
         left = [name for name in tables if name not in read]
         rest = f"; not read: {', '.join(map(repr, left[:12]))}" if left else ""
-        planned.notes.append(f"{noun.capitalize()} read: {', '.join(map(repr, read[:12]))}{rest}.")
+        task.notes.append(f"{noun.capitalize()} read: {', '.join(map(repr, read[:12]))}{rest}.")
     if len(chosen) > 1:
-        joined = _joined([part.planned.raw for part in chosen], planned.notes)
-        planned = plan_table(joined, options, path, circuits=circuits)
-    return read_plan(planned, options, path)
+        joined = _joined([part.planned.raw for part in chosen])
+        planned = plan_table(replace(task, notes=[]), joined)
+    return read_plan(task, planned)
 
 
 def _understood(
-    tables: Mapping[str, Loader], options: ReadOptions, path: Path, noun: str, *, circuits: Circuits
+    task: Task, tables: Mapping[str, Loader], noun: str
 ) -> tuple[list[Part], dict[str, str]]:
     """The tables whose columns are understood, and why the others are not."""
     parts: list[Part] = []
     reasons: dict[str, str] = {}
     for name, load in tables.items():
         try:
-            _refuse_name(name, path, noun)
-            planned = plan_table(load(), options, path, circuits=circuits)
-            clock = read_row_times(planned.plan.time, options, path)
+            _refuse_name(task, name, noun)
+            own = replace(task, notes=[])
+            planned = plan_table(own, load())
+            clock = read_row_times(task, planned.plan.time)
             if not clock.good.any():
-                raise DataError(f"{path} has no row with a time.")
-            parts.append(Part(name, planned, ascending(clock.ns[clock.good])))
+                raise task.error("has no row with a time.")
+            parts.append(Part(name, planned, ascending(clock.ns[clock.good]), own.notes))
         except (DataError, InputError) as error:
             reasons[name] = str(error)
     return parts, reasons
 
 
-def _refuse_name(name: str, path: Path, noun: str) -> None:
+def _refuse_name(task: Task, name: str, noun: str) -> None:
     """Refuse a table whose name states gas, water, heat, feed-in or production."""
     source = find_source(name)
     if source is not None and not has_word(name, "electric"):
-        raise DataError(f"{path} holds {source} ({noun} {name!r}), not electricity.")
+        raise task.error(f"holds {source} ({noun} {name!r}), not electricity.")
     if read_meaning(name).flow in ("export", "production") and not ANY_EXPORT.fullmatch(name):
-        raise DataError(f"{path} holds no use of electricity ({noun} {name!r}).")
+        raise task.error(f"holds no use of electricity ({noun} {name!r}).")
 
 
-def _finest(parts: Sequence[Part], reasons: dict[str, str], path: Path, noun: str) -> list[Part]:
+def _finest(task: Task, parts: Sequence[Part], reasons: dict[str, str], noun: str) -> list[Part]:
     """The table to read, or the tables of different times that are joined."""
     if not parts:
-        raise DataError(_nothing_read(reasons, path, noun))
+        raise DataError(_nothing_read(task, reasons, noun))
     usual = [part for part in parts if part.interval_s <= LONGEST_INTERVAL_S] or list(parts)
     finest = min(part.interval_s for part in usual)
     chosen = [part for part in usual if part.interval_s == finest]
@@ -153,22 +148,22 @@ def _finest(parts: Sequence[Part], reasons: dict[str, str], path: Path, noun: st
     if same and (len(chosen) == 1 or _are_parts(chosen)):
         return chosen
     found = [f"{part.name} ({_length(part)})" for part in usual]
-    raise Chooser(path, noun, "sheet").several(found, " with readings")
+    raise task.chooser(noun, "sheet").several(found, " with readings")
 
 
 def _length(part: Part) -> str:
     return short_duration(part.interval_s) if part.times.size > 1 else "one row"
 
 
-def _nothing_read(reasons: dict[str, str], path: Path, noun: str) -> str:
+def _nothing_read(task: Task, reasons: dict[str, str], noun: str) -> str:
     """Why no table is read: the reason of the only one, or those of the first ones."""
     if len(reasons) == 1:
         return next(iter(reasons.values()))
     if not reasons:
-        return f"{path} has no {noun} that is shown: choose a hidden one (`sheet=NAME`)."
-    start = str(path)
+        return f"{task.path} has no {noun} that is shown: choose a hidden one (`sheet=NAME`)."
+    start = str(task.path)
     parts = [f"{name}: {why.removeprefix(start).strip(' :')}" for name, why in reasons.items()]
-    return f"{path} has no {noun} with readings of electricity. {' '.join(parts[:3])}"
+    return f"{task.path} has no {noun} with readings of electricity. {' '.join(parts[:3])}"
 
 
 def _are_parts(parts: Sequence[Part]) -> bool:
@@ -178,35 +173,35 @@ def _are_parts(parts: Sequence[Part]) -> bool:
     return len(names) == 1 and np.unique(times).size == times.size
 
 
-def _joined(tables: Sequence[RawTable], notes: Sequence[str]) -> RawTable:
+def _joined(tables: Sequence[RawTable]) -> RawTable:
     import pyarrow as pa
 
     data = pa.concat_tables([table.data for table in tables], promote_options="permissive")
-    return replace(tables[0], data=data, notes=tuple(notes))
+    return replace(tables[0], data=data)
 
 
-def read_workbook(path: Path, options: ReadOptions, *, circuits: Circuits = "leave") -> Series:
+def read_workbook(task: Task) -> Series:
     """Read the sheet of an Excel workbook that holds the meter's readings.
 
     Of several sheets with the same quantity, the one with the shortest interval is read; sheets
     with the same columns and interval and with different times are joined.
     """
-    names, book = _open(path, hidden=options.sheet is not None)
-    tables = {name: partial(_sheet_table, book, name, options, path) for name in names}
-    return read_parts(tables, options, path, noun="sheet", circuits=circuits)
+    names, book = _open(task, hidden=task.options.sheet is not None)
+    tables = {name: partial(_sheet_table, task, book, name) for name in names}
+    return read_parts(task, tables, noun="sheet")
 
 
-def _open(path: Path, *, hidden: bool) -> tuple[list[str], Any]:
+def _open(task: Task, *, hidden: bool) -> tuple[list[str], Any]:
     """The names of the sheets that hold cells, and the workbook."""
     from python_calamine import CalamineWorkbook, SheetTypeEnum, SheetVisibleEnum
 
-    if read_head(path, 4) == ZIP_MAGIC:
-        _check_parts(path)
-    with path.open("rb") as file, _refusing_damage(path):
+    if read_head(task.path, 4) == ZIP_MAGIC:
+        _check_parts(task)
+    with task.path.open("rb") as file, _refusing_damage(task):
         data = file.read()
         if not data.startswith(ZIP_MAGIC) and zipfile.is_zipfile(io.BytesIO(data)):
             # The library finds a zip archive by its end, and its parts would not be checked.
-            raise DataError(f"{path} is a workbook with an archive in it: save the sheet as CSV.")
+            raise task.error("is a workbook with an archive in it: save the sheet as CSV.")
         book = CalamineWorkbook.from_filelike(io.BytesIO(data))
     sheets = [
         (name, kind.visible == SheetVisibleEnum.Visible)
@@ -214,12 +209,12 @@ def _open(path: Path, *, hidden: bool) -> tuple[list[str], Any]:
         if kind.typ == SheetTypeEnum.WorkSheet
     ]
     if not sheets:
-        raise DataError(f"{path} is an Excel workbook without a sheet of cells.")
+        raise task.error("is an Excel workbook without a sheet of cells.")
     return [name for name, visible in sheets if visible or hidden], book
 
 
 @contextmanager
-def _refusing_damage(path: Path) -> Iterator[None]:
+def _refusing_damage(task: Task) -> Iterator[None]:
     """Raise `DataError` where the library cannot read a damaged or protected workbook."""
     from python_calamine import CalamineError
 
@@ -236,36 +231,36 @@ def _refusing_damage(path: Path) -> Iterator[None]:
         reason = "it is damaged"
     else:
         return
-    raise DataError(
-        f"{path} cannot be read as an Excel workbook ({reason}): save it again without a "
+    raise task.error(
+        f"cannot be read as an Excel workbook ({reason}): save it again without a "
         "password, or save the sheet as CSV."
     )
 
 
-def _check_parts(path: Path) -> None:
+def _check_parts(task: Task) -> None:
     """Refuse a workbook by its parts, before the library reads it."""
-    with open_zip(path) as archive:
+    with open_zip(task.path) as archive:
         for entry in archive.infolist():
             text = archive.read(entry)
             if entry.filename.lower().endswith((".xml", ".rels")):
-                _refuse_declarations(text, path)
+                _refuse_declarations(task, text)
             if entry.filename.lower().endswith(".rels"):
-                _refuse_references(text, path)
+                _refuse_references(task, text)
             if b"sheetData" in text:
-                _refuse_large_sheet(text, path)
+                _refuse_large_sheet(task, text)
 
 
-def _refuse_declarations(text: bytes, path: Path) -> None:
+def _refuse_declarations(task: Task, text: bytes) -> None:
     """Refuse XML with a document type or entities, in whatever encoding it is written."""
     plain = text.replace(b"\0", b"")
     if b"<!DOCTYPE" in plain or b"<!ENTITY" in plain:
-        raise DataError(
-            f"{path} declares entities or a document type, as XML bombs do; a workbook has none, "
+        raise task.error(
+            "declares entities or a document type, as XML bombs do; a workbook has none, "
             "so it was not read."
         )
 
 
-def _refuse_references(text: bytes, path: Path) -> None:
+def _refuse_references(task: Task, text: bytes) -> None:
     """Refuse a workbook that takes cells from other files, programs or servers.
 
     A hyperlink of a cell is only shown, so it is allowed.
@@ -277,27 +272,27 @@ def _refuse_references(text: bytes, path: Path) -> None:
     try:
         found = [element.attrib for element in fromstring(text, forbid_dtd=True).iter()]
     except (ParseError, ValueError, LookupError):
-        raise DataError(
-            f"{path} cannot be read as an Excel workbook (its relationships are damaged): save it "
+        raise task.error(
+            "cannot be read as an Excel workbook (its relationships are damaged): save it "
             "again, or save the sheet as CSV."
         ) from None
     for reference in found:
         kind = reference.get("Type", "").rpartition("/")[2]
         outside = reference.get("TargetMode") == "External" and kind != "hyperlink"
         if outside or kind in ("externalLink", "connections"):
-            raise DataError(
-                f"{path} refers to other files or data connections, which are not read: save the "
+            raise task.error(
+                "refers to other files or data connections, which are not read: save the "
                 "sheet of readings as CSV."
             )
 
 
-def _refuse_large_sheet(text: bytes, path: Path) -> None:
+def _refuse_large_sheet(task: Task, text: bytes) -> None:
     """Refuse a sheet with more cells than a table of readings has; empty cells take memory too."""
     rows, columns = _sheet_size(text)
-    refuse_large(path, rows, columns)
+    refuse_large(task.path, rows, columns)
     if rows * columns > MOST_CELLS:
-        raise DataError(
-            f"{path} has a sheet of {rows} rows and {columns} columns, more than "
+        raise task.error(
+            f"has a sheet of {rows} rows and {columns} columns, more than "
             f"{MOST_CELLS} cells: save the table of readings as CSV."
         )
 
@@ -334,14 +329,14 @@ def _column_number(letters: bytes) -> int:
     return number
 
 
-def _sheet_table(book: Any, name: str, options: ReadOptions, path: Path) -> RawTable:
+def _sheet_table(task: Task, book: Any, name: str) -> RawTable:
     """The cells of a sheet as a table."""
-    with _refusing_damage(path):
+    with _refusing_damage(task):
         rows = book.get_sheet_by_name(name).to_python()
     write_alike(rows)
-    mark = None if options.decimal is None else DECIMALS[options.decimal]
-    raw = table_of_rows(rows, path, kind="Excel workbook", decimal=mark, typed=True)
-    return whole_table(raw, options, path)
+    mark = task.options.decimal_mark
+    raw = table_of_rows(rows, task.path, kind="Excel workbook", decimal=mark, typed=True)
+    return whole_table(task, raw)
 
 
 def write_alike(rows: list[list[object]]) -> None:
@@ -387,33 +382,33 @@ class Found:
     around: list[Mapping[str, Any]] = field(default_factory=list)
 
 
-def read_json(path: Path, options: ReadOptions, *, circuits: Circuits = "leave") -> Series:
+def read_json(task: Task) -> Series:
     """Read the list of records of a JSON file that holds the meter's readings."""
     places: dict[str, Found] = {}
-    _walk(_parse(path), (), {}, places, 0)
+    _walk(_parse(task), (), {}, places, 0)
     lists = {name: found for name, found in places.items() if len(found.records) >= LEAST_RECORDS}
     if not lists:
-        raise DataError(
-            f"{path} is JSON without a list of records that have a time and a value: convert its "
+        raise task.error(
+            "is JSON without a list of records that have a time and a value: convert its "
             "readings to CSV with timestamp and watts."
         )
-    tables = {name: partial(_record_table, found, options, path) for name, found in lists.items()}
-    return read_parts(tables, options, path, noun="list", circuits=circuits)
+    tables = {name: partial(_record_table, task, found) for name, found in lists.items()}
+    return read_parts(task, tables, noun="list")
 
 
-def _parse(path: Path) -> Any:
-    with open_text(path) as stream:
+def _parse(task: Task) -> Any:
+    with open_text(task.path) as stream:
         text = stream.read().strip("\ufeff\x00 \t\r\n")
     try:
         return json.loads(text, parse_int=_integer)
     except RecursionError:
-        raise DataError(f"{path} is JSON that nests too deeply.") from None
+        raise task.error("is JSON that nests too deeply.") from None
     except ValueError as error:
         reason = str(error)
     try:
         return [json.loads(line, parse_int=_integer) for line in text.splitlines() if line.strip()]
     except (ValueError, RecursionError):
-        raise DataError(f"{path} is not well-formed JSON ({reason}): download it again.") from None
+        raise task.error(f"is not well-formed JSON ({reason}): download it again.") from None
 
 
 def _integer(text: str) -> float:
@@ -550,21 +545,21 @@ def _moment(text: object) -> np.datetime64 | None:
     return None if match is None else np.datetime64(match[1], "m")
 
 
-def _record_table(found: Found, options: ReadOptions, path: Path) -> RawTable:
+def _record_table(task: Task, found: Found) -> RawTable:
     """The records as a table; values that differ between lists are columns of their own."""
     if any(set(record) >= HISTORY for record in found.records[:5]):
-        raise DataError(
-            f"{path} is a history of Home Assistant in JSON: export it as CSV, because its rows "
+        raise task.error(
+            "is a history of Home Assistant in JSON: export it as CSV, because its rows "
             "are changes and not intervals."
         )
     keys = list(dict.fromkeys(key for record in found.records for key in record))
     outer = list(dict.fromkeys(key for values in found.around for key in values))
     varying = [key for key in outer if key not in keys and not _is_constant(found.around, key)]
     if len(keys) + len(varying) > MAX_COLUMNS:
-        raise DataError(f"{path} has records of more than {MAX_COLUMNS} keys.")
+        raise task.error(f"has records of more than {MAX_COLUMNS} keys.")
     columns = [[record.get(key) for record in found.records] for key in keys]
     columns += [[values.get(key) for values in found.around] for key in varying]
-    mark = None if options.decimal is None else DECIMALS[options.decimal]
+    mark = task.options.decimal_mark
     texts = [[cell for cell in set(map(str, column)) if cell != "None"]
              for column in columns if any(isinstance(cell, str) for cell in column)]  # fmt: skip
     fixed = [f"{key}: {found.around[0][key]}" for key in outer if key in found.around[0]
@@ -573,10 +568,10 @@ def _record_table(found: Found, options: ReadOptions, path: Path) -> RawTable:
         arrow_table([[_plain(cell) for cell in column] for column in columns],
                     unique_names([*keys, *varying])),
         preamble=tuple(fixed),
-        decimal=mark or find_decimal(texts, ";", path),
+        decimal=mark or find_decimal(texts, ";", task.path),
         kind="JSON",
     )  # fmt: skip
-    return whole_table(raw, options, path)
+    return whole_table(task, raw)
 
 
 def _is_constant(around: Sequence[Mapping[str, Any]], key: str) -> bool:

@@ -13,7 +13,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from pkgutil import resolve_name
@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, NoReturn
 
 from hushmeter.errors import DataError, HushmeterError, InputError, TooLargeError
 from hushmeter.read.headers import find_source
-from hushmeter.read.recording import Chooser, Circuits, ReadOptions, Recording, Series
+from hushmeter.read.recording import Chooser, Recording, Series, Task
 
 GZIP_MAGIC = b"\x1f\x8b"
 ZIP_MAGIC = b"PK\x03\x04"
@@ -406,28 +406,26 @@ class Format:
 
     name: str
     matches: Callable[[Head], bool]  # Decides by the first bytes, never by the readings
-    # The reader, or "module:name" of it: (path, options) → `Series` or `Recording`
-    reader: str | Callable[..., Series | Recording]
-    circuits: bool = False  # True if the reader also takes `circuits`
+    # The reader, or "module:name" of it
+    reader: str | Callable[[Task], Series | Recording]
     table: bool = False  # True if it may have a row only where the value changed
 
-    def read(self, path: Path, options: ReadOptions, circuits: Circuits) -> Series | Recording:
+    def read(self, task: Task) -> Series | Recording:
         """Read a file of this format."""
-        if options.changes is not None and not self.table:
-            raise DataError(f"{path} is no table: leave `changes=` out, its format says it.")
+        if task.options.changes is not None and not self.table:
+            raise task.error("is no table: leave `changes=` out, its format says it.")
         found = self.reader
         reader = resolve_name(f"hushmeter.read.{found}") if isinstance(found, str) else found
-        kept = {"circuits": circuits} if self.circuits else {}
-        result: Series | Recording = reader(path, options, **kept)
+        result: Series | Recording = reader(task)
         return result
 
 
-def read_file(path: Path, options: ReadOptions, circuits: Circuits) -> Recording:
+def read_file(task: Task) -> Recording:
     """Read a file by the first of `FORMATS` that recognises it."""
     from hushmeter.read.regular_times import assemble
 
-    found = recognise(path).read(path, options, circuits)
-    return found if isinstance(found, Recording) else assemble(found, path)
+    found = recognise(task.path).read(task)
+    return found if isinstance(found, Recording) else assemble(task, found)
 
 
 def recognise(path: Path) -> Format:
@@ -451,9 +449,9 @@ def _is_workbook(head: Head) -> bool:
     return any(name.startswith("xl/") for name in names)
 
 
-def _read_member(path: Path, options: ReadOptions, *, circuits: Circuits) -> Recording:
+def _read_member(task: Task) -> Recording:
     """Read the meter file of a zip archive."""
-    return read_file(open_member(path, options.member), options, circuits)
+    return read_file(replace(task, path=open_member(task.path, task.options.member)))
 
 
 def _is_refused(head: Head) -> bool:
@@ -469,43 +467,25 @@ def _is_refused(head: Head) -> bool:
 
 
 FORMATS: tuple[Format, ...] = (
-    Format(
-        "nilmtk",
-        lambda head: head.data.startswith(HDF5_MAGIC),
-        "nilmtk:read_nilmtk",
-        circuits=True,
-    ),
+    Format("nilmtk", lambda head: head.data.startswith(HDF5_MAGIC), "nilmtk:read_nilmtk"),
     Format("database", lambda head: head.data.startswith(SQLITE_MAGIC), "database:read_database"),
-    Format("workbook", _is_workbook, "sheets:read_workbook", circuits=True, table=True),
-    Format(
-        "archive",
-        lambda head: head.data.startswith(ZIP_MAGIC),
-        _read_member,
-        circuits=True,
-        table=True,
-    ),
+    Format("workbook", _is_workbook, "sheets:read_workbook", table=True),
+    Format("archive", lambda head: head.data.startswith(ZIP_MAGIC), _read_member, table=True),
     Format("refused", _is_refused, ""),
     Format("greenbutton", lambda head: head.text.startswith("<"), "green_button:read_green_button"),
-    Format(
-        "json",
-        lambda head: head.text.startswith(("{", "[")),
-        "sheets:read_json",
-        circuits=True,
-        table=True,
-    ),
+    Format("json", lambda head: head.text.startswith(("{", "[")), "sheets:read_json", table=True),
     Format("nem", lambda head: NEM_RECORD.match(head.text) is not None, "nem:read_nem"),
     Format("dsmr", lambda head: DSMR_LINE.search(head.text) is not None, "dsmr:read_dsmr"),
     Format(
         "ha-energy",
         lambda head: head.names[:3] == ["entity_id", "type", "unit"],
         "home_assistant:read_energy",
-        circuits=True,
     ),
     Format(
         "ha-history",
         lambda head: {"entity_id", "state", "last_changed"} <= set(head.names),
         "home_assistant:read_history",
     ),
-    Format("table", lambda _: True, "table:read_table", circuits=True, table=True),
+    Format("table", lambda _: True, "table:read_table", table=True),
 )
 """The formats of files in the order in which they are tried."""

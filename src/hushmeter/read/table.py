@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.clock import SECOND
-from hushmeter.errors import DataError
 from hushmeter.formatting import count_of
 from hushmeter.read.column_roles import Plan, PlannedTable, plan_table
 from hushmeter.read.columns import (
@@ -28,14 +26,8 @@ from hushmeter.read.columns import (
     read_row_times,
     to_numbers,
 )
-from hushmeter.read.headers import (
-    Layout,
-    find_source,
-    find_unit,
-    has_word,
-    read_meaning,
-)
-from hushmeter.read.recording import Chooser, Circuits, ReadOptions, Series, unit_factor
+from hushmeter.read.headers import Layout, find_source, find_unit, has_word, read_meaning
+from hushmeter.read.recording import Series, Task, unit_factor
 from hushmeter.read.regular_times import (
     ABSURD_MEAN_W,
     FEW_REPEATS,
@@ -53,42 +45,41 @@ OTHER_FLOWS = ("export", "production", "battery")
 MANY_RISES = 20
 
 
-def read_table(path: Path, options: ReadOptions, *, circuits: Circuits = "leave") -> Series:
+def read_table(task: Task) -> Series:
     """Read a CSV or Parquet table."""
-    planned = plan_table(load_table(path, options), options, path, circuits=circuits)
-    return read_plan(planned, options, path)
+    planned = plan_table(task, load_table(task))
+    return read_plan(task, planned)
 
 
-def read_plan(table: PlannedTable, options: ReadOptions, path: Path) -> Series:
+def read_plan(task: Task, table: PlannedTable) -> Series:
     """Select the rows of one series, place its times and take its values."""
-    plan, layout, notes = table.plan, table.layout, table.notes
-    _refuse_changes(plan, options, path)
-    clock = read_row_times(plan.time, options, path)
+    plan, layout = table.plan, table.layout
+    _refuse_changes(task, plan)
+    clock = read_row_times(task, plan.time)
     rows = np.flatnonzero(clock.good)
     if rows.size < clock.good.size:
         left = clock.good.size - rows.size
         one, many = "row without a time was left out.", "rows without a time were left out."
-        notes.append(count_of(left, one, many))
+        task.notes.append(count_of(left, one, many))
     if rows.size == 0:
-        raise DataError(f"{path} has no row with a time.")
-    choice = RowChoice(plan, layout, options, clock, notes, path)
+        raise task.error("has no row with a time.")
+    choice = RowChoice(task, plan, layout, clock)
     parts = choice.parts(rows)
     unit = plan.unit or choice.unit
     if unit is None:
-        raise DataError(
-            f"{path} does not state the unit of {plan.value_names}: state it "
-            "(`unit=W`, kW, Wh or kWh)."
+        raise task.error(
+            f"does not state the unit of {plan.value_names}: state it (`unit=W`, kW, Wh or kWh)."
         )
-    values, circuits = _values(plan, path)
+    values, circuits = _values(task, plan)
     values[choice.idle] = 0.0
-    zone = options.tz or (plan.time.zone if not clock.aware else None)
-    stamp = find_stamp(clock, parts, options, layout, notes)
+    zone = task.options.tz or (plan.time.zone if not clock.aware else None)
+    stamp = find_stamp(task, clock, parts, layout)
     factor, energy = unit_factor(unit)
     pieces = [
-        _piece(part, clock, zone, values, path, energy=energy and not plan.counter)
+        _piece(task, part, clock, zone, values, energy=energy and not plan.counter)
         for part in parts
     ]
-    times, taken, durations, sentence = _combined(pieces, notes, path)
+    times, taken, durations, sentence = _combined(task, pieces)
     series = Series(
         times,
         taken,
@@ -99,43 +90,41 @@ def read_plan(table: PlannedTable, options: ReadOptions, path: Path) -> Series:
         tuple(c.name for c in plan.circuits),
         None,
         None if plan.counter else durations,
-        chosen_s=options.interval_s,
         stamp=stamp,
         counter=plan.counter and energy,
-        step=options.step_size or (layout.step if layout is not None else None),
+        step=layout.step if layout is not None else None,
         added=len(plan.values or plan.circuits) * len(parts),
         clock_changes=sentence + clock.remark,
-        zone=options.tz or plan.time.zone,
+        zone=task.options.tz or plan.time.zone,
         mains="metered" if plan.values else "sum of sub-meters",
-        complete=options.changes == "no" or table.regular,
-        notes=notes,
+        complete=task.options.changes == "no" or table.regular,
     )
-    if options.changes == "yes":
-        return _of_changes(series, options, path)
+    if task.options.changes == "yes":
+        return _of_changes(task, series)
     if plan.circuits:
         series.power = np.column_stack([column[pieces[0].rows] for column in circuits])
-    _drop_missing(series, path)
+    _drop_missing(task, series)
     with np.errstate(over="ignore", invalid="ignore"):
-        refuse_implausible(series, plan, layout, options, path)
+        refuse_implausible(task, series, plan, layout)
     return series
 
 
-def _refuse_changes(plan: Plan, options: ReadOptions, path: Path) -> None:
+def _refuse_changes(task: Task, plan: Plan) -> None:
     """Refuse a table of changes that has the ends of intervals: it has intervals."""
-    if options.changes == "yes" and plan.time.end_date is not None:
-        raise DataError(
-            f"{path} has the start and the end of every reading, so it holds no changes: leave "
+    if task.options.changes == "yes" and plan.time.end_date is not None:
+        raise task.error(
+            "has the start and the end of every reading, so it holds no changes: leave "
             "`changes=yes` out."
         )
 
 
-def _of_changes(series: Series, options: ReadOptions, path: Path) -> Series:
+def _of_changes(task: Task, series: Series) -> Series:
     """The readings of a table that has a row only where the value changed."""
     from hushmeter.read.home_assistant import Changes, change_series
 
     if series.energy and not series.counter:
-        raise DataError(
-            f"{path} is in {series.unit}: a table of changes holds power, or the values of a "
+        raise task.error(
+            f"is in {series.unit}: a table of changes holds power, or the values of a "
             "counter (`counter=yes`)."
         )
     changes = Changes(
@@ -146,19 +135,18 @@ def _of_changes(series: Series, options: ReadOptions, path: Path) -> Series:
         series.format,
         added=series.added,
     )
-    found = change_series(changes, options, path)
-    found.notes = [*series.notes, *found.notes]
+    found = change_series(task, changes)
     found.zone, found.clock_changes = series.zone, series.clock_changes
     return found
 
 
-def _values(plan: Plan, path: Path) -> tuple[FloatArray, list[FloatArray]]:
+def _values(task: Task, plan: Plan) -> tuple[FloatArray, list[FloatArray]]:
     """The meter and the circuits in the file's unit; NaN where a reading lacks."""
-    circuits = [column.numbers(path) for column in plan.circuits]
+    circuits = [column.numbers(task) for column in plan.circuits]
     if not plan.values:
         total: FloatArray = np.sum(circuits, axis=0)
         return total, circuits
-    columns = [column.numbers(path) for column in plan.values]
+    columns = [column.numbers(task) for column in plan.values]
     if len(columns) == 1 and (plan.counter or not plan.exports):
         return columns[0].copy(), circuits
     missing = _missing_rows(columns, plan.need_all or plan.counter)
@@ -190,11 +178,11 @@ class _Piece:
 
 
 def _piece(
+    task: Task,
     rows: IntArray,
     clock: RowTimes,
     zone: str | None,
     values: FloatArray,
-    path: Path,
     *,
     energy: bool,
 ) -> _Piece:
@@ -205,8 +193,8 @@ def _piece(
     else:
         if zone is None:
             example = np.datetime64(int(times[0]), "ns").astype("datetime64[s]")
-            raise DataError(
-                f"{path} has times without a zone, such as {example}; write them as UTC, with a Z "
+            raise task.error(
+                f"has times without a zone, such as {example}; write them as UTC, with a Z "
                 "at their end, or name their zone (`tz=`, such as `tz=Europe/London`)."
             )
         times, exists, sentence = to_utc(times, zone)
@@ -250,7 +238,7 @@ def _shown_once(local: IntArray, times: IntArray, zone: str) -> BoolArray:
 
 
 def _combined(
-    pieces: Sequence[_Piece], notes: list[str], path: Path
+    task: Task, pieces: Sequence[_Piece]
 ) -> tuple[IntArray, FloatArray, FloatArray | None, str]:
     """The sum of several tariffs at every time; one piece stays as it is."""
     first = pieces[0]
@@ -265,13 +253,13 @@ def _combined(
         index = piece.times.size - 1 - last
         if piece.times.size - times.size > FEW_REPEATS * times.size:
             when = iso(np.datetime64(int(times[0]), "ns"))
-            raise DataError(
-                f"{path} has several rows of one register for one time, near {when}: a column of "
+            raise task.error(
+                f"has several rows of one register for one time, near {when}: a column of "
                 "times may be missing."
             )
         if times.size < piece.times.size:
-            _refuse_different(piece, path)
-            notes.append("Rows that repeat a time within one tariff: one of each was kept.")
+            _refuse_different(task, piece)
+            task.notes.append("Rows that repeat a time within one tariff: one of each was kept.")
         place = np.searchsorted(every, times)
         there = np.isfinite(piece.values[index])
         total[place[there]] += piece.values[index][there]
@@ -281,26 +269,26 @@ def _combined(
     return every, np.where(known, total, np.nan), durations, first.clock
 
 
-def _refuse_different(piece: _Piece, path: Path) -> None:
+def _refuse_different(task: Task, piece: _Piece) -> None:
     """Refuse rows of one register that repeat a time with another value."""
     order = np.argsort(piece.times, kind="stable")
     same = np.diff(piece.times[order]) == 0
     differ = same & (np.abs(np.diff(piece.values[order])) > 1e-9)
     if differ.any():
         when = iso(np.datetime64(int(piece.times[order][np.argmax(differ)]), "ns"))
-        raise DataError(
-            f"{path} has different values of one register for one time, first at {when}: keep one "
+        raise task.error(
+            f"has different values of one register for one time, first at {when}: keep one "
             "row for each time."
         )
 
 
-def _drop_missing(series: Series, path: Path) -> None:
+def _drop_missing(task: Task, series: Series) -> None:
     """Rows without a reading of the meter, or of a circuit of a home, become gaps."""
     if series.power is not None:
         seen: BoolArray = np.asarray(np.isfinite(series.power).any(axis=0))
         if not seen.all():
             empty = [n for n, there in zip(series.names, seen, strict=True) if not there]
-            series.notes.append(f"Without any value, so left out: {', '.join(empty[:12])}.")
+            task.notes.append(f"Without any value, so left out: {', '.join(empty[:12])}.")
             series.names = tuple(n for n, there in zip(series.names, seen, strict=True) if there)
             series.power = series.power[:, seen] if seen.any() else None
     missing: BoolArray = ~np.isfinite(series.values)
@@ -308,27 +296,18 @@ def _drop_missing(series: Series, path: Path) -> None:
         missing = missing | ~np.isfinite(series.power).all(axis=1)
     if missing.any():
         rows = count_of(int(missing.sum()), "row has a missing value", "rows have missing values")
-        series.notes.append(f"{rows}: these times are gaps.")
+        task.notes.append(f"{rows}: these times are gaps.")
         series.lacks = True
         series.take(np.flatnonzero(~missing))
     if series.times.size == 0:
-        raise DataError(f"{path} ({series.format}) has no row in which every column has a value.")
+        raise task.error(f"({series.format}) has no row in which every column has a value.")
 
 
 class RowChoice:
     """The rows of the home's consumption, where columns of words tell series apart."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        layout: Layout | None,
-        options: ReadOptions,
-        clock: RowTimes,
-        notes: list[str],
-        path: Path,
-    ) -> None:
-        self.plan, self.layout, self.options = plan, layout, options
-        self.clock, self.notes, self.path = clock, notes, path
+    def __init__(self, task: Task, plan: Plan, layout: Layout | None, clock: RowTimes) -> None:
+        self.task, self.plan, self.layout, self.clock = task, plan, layout, clock
         self.unit: str | None = None
         self.idle: IntArray = np.zeros(0, dtype=np.int64)
         self._texts: dict[str, Any] = {}
@@ -358,16 +337,16 @@ class RowChoice:
 
     def _parts(self, rows: IntArray) -> list[IntArray]:
         keys = [c for c in self.plan.keys if not _is_remark(c)]
-        if self.options.meter is not None:
-            rows = self._asked(rows, keys, self.options.meter, "meter")
+        if self.task.options.meter is not None:
+            rows = self._asked(rows, keys, self.task.options.meter, "meter")
         if self.layout is not None:
             rows = self._one_home(self._kept(rows, self.layout))
         units = [c for c in keys if has_word(c.name, "units")]
         for column in units:
             rows = self._one_unit(rows, column, keys)
         others = [c for c in keys if c not in units]
-        if self.options.register is not None and keys:
-            rows = self._asked(rows, keys, self.options.register, "register")
+        if self.task.options.register is not None and keys:
+            rows = self._asked(rows, keys, self.task.options.register, "register")
         else:
             for column in others:
                 if not column.names_meter:
@@ -376,7 +355,7 @@ class RowChoice:
             if column.names_meter or self._is_home(column):
                 self._refuse_meters(rows, column)
         if rows.size == 0:
-            raise DataError(f"{self.path} holds no readings of what was asked for.")
+            raise self.task.error("holds no readings of what was asked for.")
         for column in others:
             self._find_unit(rows, column)
         splitting = [c for c in others if not c.names_meter and self._splits(rows, c)]
@@ -406,17 +385,19 @@ class RowChoice:
                     self._left.append(rows[np.isin(texts, others)])
                 return rows[np.isin(texts, same)]
         found = [v for c in order for v in self._distinct(c, rows)[:12]]
-        raise Chooser(self.path, option, option).absent(asked, found)
+        raise self.task.chooser(option, option).absent(asked, found)
 
     def _kept(self, rows: IntArray, layout: Layout) -> IntArray:
         """The rows that a layout reads."""
         named = {c.name.lower(): c for c in self.plan.keys}
         for name, beginnings in layout.keep.items():
-            if name in named and self.options.register is None:
+            if name in named and self.task.options.register is None:
                 texts = self._values(named[name], rows)
                 kept = np.array([t.lower().startswith(beginnings) for t in texts], dtype=np.bool_)
                 if not kept.all():
-                    self.notes.append(f"Rows of other kinds ({named[name].name}) were left out.")
+                    self.task.notes.append(
+                        f"Rows of other kinds ({named[name].name}) were left out."
+                    )
                 rows = rows[kept]
         return rows
 
@@ -433,22 +414,20 @@ class RowChoice:
                 & set(self._values(c, rows[np.isin(texts, electric)])) for c in meters
             )  # fmt: skip
             if both or not electric:
-                raise DataError(
-                    f"{self.path} holds gas or water (unit {others[0]}), not electricity."
-                )
+                raise self.task.error(f"holds gas or water (unit {others[0]}), not electricity.")
         if not electric:
             return rows
         energies = [t for t in electric if (units[t] or "").lower().endswith("wh")] or electric
         if len({units[t] for t in energies}) == 1:
             self.unit = units[energies[0]]
         else:
-            raise DataError(
-                f"{self.path} mixes the units {', '.join(energies)} ({column.name}): export all "
+            raise self.task.error(
+                f"mixes the units {', '.join(energies)} ({column.name}): export all "
                 "rows in one unit."
             )
         if len(energies) < len(units):
             left = ", ".join(t for t in units if t not in energies)
-            self.notes.append(f"Rows in other units ({left}) were left out.")
+            self.task.notes.append(f"Rows in other units ({left}) were left out.")
         return rows[np.isin(texts, [*energies, ""])]
 
     def _without_other_flows(self, rows: IntArray, column: Column) -> IntArray:
@@ -468,24 +447,24 @@ class RowChoice:
         if len(unused) == len(distinct):
             source = next((s for t in unused if (s := find_source(t))), None)
             what = source or "export or production"
-            raise DataError(
-                f"{self.path} holds only {what} ({column.name}: {', '.join(unused[:5])}), not what "
+            raise self.task.error(
+                f"holds only {what} ({column.name}: {', '.join(unused[:5])}), not what "
                 "the home used."
             )
         texts = self._values(column, rows)
         self._left.append(rows[np.isin(texts, [t for t in unused if not _is_other(t)])])
         named = [t for t in unused if splits or _is_other(t)]
         if named:
-            self.notes.append(f"Rows of {', '.join(named[:8])} were left out ({column.name}).")
+            self.task.notes.append(f"Rows of {', '.join(named[:8])} were left out ({column.name}).")
         return rows[~np.isin(texts, unused)]
 
     def _one_home(self, rows: IntArray) -> IntArray:
         """The rows of the home that the user chose, in a data set of many homes."""
         column = next((c for c in self.plan.keys if self._is_home(c)), None)
-        if column is None or self.options.building is None:
+        if column is None or self.task.options.building is None:
             return rows
-        homes = Chooser(self.path, "home", "building")
-        asked = homes.asked(self._distinct(column, rows), self.options.building)
+        homes = self.task.chooser("home", "building")
+        asked = homes.asked(self._distinct(column, rows), self.task.options.building)
         kept: IntArray = rows[self._values(column, rows) == asked]
         return kept
 
@@ -497,9 +476,9 @@ class RowChoice:
         if len(distinct) < 2 or len(distinct) > 0.5 * rows.size:
             return
         chooser = (
-            Chooser(self.path, "home", "building")
+            self.task.chooser("home", "building")
             if self._is_home(column)
-            else Chooser(self.path, "meter", "meter")
+            else self.task.chooser("meter", "meter")
         )
         raise chooser.several(distinct, column=column.name)
 
@@ -531,13 +510,13 @@ class RowChoice:
         totals = [t for t in distinct if meanings[t].part == "total"]
         parts = [t for t in distinct if meanings[t].part in ("tariff", "phase")]
         if len(totals) == 1 and len(parts) == len(distinct) - 1:
-            self.notes.append(f"Only the rows of {totals[0]} were read ({column.name}).")
+            self.task.notes.append(f"Only the rows of {totals[0]} were read ({column.name}).")
             return self._split(rows[texts == totals[0]], columns[1:])
         if len(parts) == len(distinct):
-            self.notes.append(f"Added up ({column.name}): {', '.join(distinct[:8])}.")
+            self.task.notes.append(f"Added up ({column.name}): {', '.join(distinct[:8])}.")
             return [p for t in distinct for p in self._split(rows[texts == t], columns[1:])]
-        raise DataError(
-            f"{self.path} holds several series ({column.name}: {', '.join(distinct[:12])}): choose "
+        raise self.task.error(
+            f"holds several series ({column.name}: {', '.join(distinct[:12])}): choose "
             "that of the home's use (`register=NAME`)."
         )
 
@@ -560,24 +539,22 @@ def _is_remark(column: Column) -> bool:
     return has_word(column.name, "remarks") and not has_word(column.name, "units")
 
 
-def refuse_implausible(
-    series: Series, plan: Plan, layout: Layout | None, options: ReadOptions, path: Path
-) -> None:
+def refuse_implausible(task: Task, series: Series, plan: Plan, layout: Layout | None) -> None:
     """Refuse values that cannot be what the header seems to say; the shape is never changed.
 
     A file in the project's own layout may be a release. Its noise can make any reading large and
     the mean negative, so only megawatts and milliwatts are refused there.
     """
     if _is_own_layout(plan):
-        _refuse_absurd_watts(series.values, path)
+        _refuse_absurd_watts(task, series.values)
         return
     ordered = series.values
     if series.times.size > 1 and int(np.diff(series.times).min()) < 0:
         ordered = ordered[np.argsort(series.times, kind="stable")]
     stated = layout is not None or any(c.meaning.unit in ("W", "kW") for c in plan.values)
-    if not (series.counter or stated or options.is_counter is False) and _only_rises(ordered):
-        raise DataError(
-            f"{path}: {plan.value_names} only rises, as the counter of a meter does: state whether "
+    if not (series.counter or stated or task.options.is_counter is False) and _only_rises(ordered):
+        raise task.error(
+            f": {plan.value_names} only rises, as the counter of a meter does: state whether "
             "it is one (`counter=yes`, with the unit of its energy, or `counter=no`)."
         )
     hours = _hours(series)
@@ -589,24 +566,24 @@ def refuse_implausible(
         mean = float(np.mean(series.values)) * scale
     low, high = LIKELY_W if plan.assumed else (LEAST_W, LARGEST_MEAN_W)
     if layout is None and mean < 0 and not series.counter:
-        raise DataError(
-            f"{path}: {plan.value_names} has a negative mean, as what is fed into the grid or a "
+        raise task.error(
+            f": {plan.value_names} has a negative mean, as what is fed into the grid or a "
             "balance has; give what the home uses (`value_column=` or `register=`)."
         )
-    refuse_mean(mean, path, low, high)
+    refuse_mean(mean, task.path, low, high)
     if layout is None and not series.counter:
-        _refuse_peak(series, hours, path)
+        _refuse_peak(task, series, hours)
     if layout is None and series.power is not None and mean > 0:
         means = series.power.mean(axis=0) * scale
         if float(means.clip(0).sum()) > 1.5 * mean + 1.0:
-            raise DataError(
-                f"{path}: the circuits draw {means.clip(0).sum() / mean:.2g} times what the meter "
+            raise task.error(
+                f": the circuits draw {means.clip(0).sum() / mean:.2g} times what the meter "
                 "shows, so a column of the meter may be missing: name it (`value_column=`)."
             )
         if float(means.max()) > 1.05 * mean + 1.0:
             name = series.names[int(np.argmax(means))]
-            raise DataError(
-                f"{path}: column {name!r} has a larger mean than the meter, so it is no circuit of "
+            raise task.error(
+                f": column {name!r} has a larger mean than the meter, so it is no circuit of "
                 "the home: name the meter's column (`value_column=`)."
             )
 
@@ -617,17 +594,17 @@ def _is_own_layout(plan: Plan) -> bool:
     return names == ["watts"] and plan.time.names == {"timestamp"} and not plan.circuits
 
 
-def _refuse_absurd_watts(watts: FloatArray, path: Path) -> None:
+def _refuse_absurd_watts(task: Task, watts: FloatArray) -> None:
     """Refuse watts that neither a home nor its release can have: the unit must be another."""
     mean, largest = abs(float(np.mean(watts))), float(np.abs(watts).max())
     if mean > ABSURD_MEAN_W or 0 < largest < 1:
-        raise DataError(
-            f"{path}: readings with a mean of {mean:.4g} W and up to {largest:.4g} W are not those "
+        raise task.error(
+            f": readings with a mean of {mean:.4g} W and up to {largest:.4g} W are not those "
             "of a home in watts; check their unit (`unit=`)."
         )
 
 
-def _refuse_peak(series: Series, hours: float, path: Path) -> None:
+def _refuse_peak(task: Task, series: Series, hours: float) -> None:
     """Refuse a reading that no home draws, such as the total of a month among hours."""
     lengths: float | FloatArray = 1.0
     if series.energy:
@@ -640,8 +617,8 @@ def _refuse_peak(series: Series, hours: float, path: Path) -> None:
     largest = int(np.argmax(watts))
     if float(watts[largest]) > LARGEST_READING_W:
         when = iso(np.datetime64(int(series.times[largest]), "ns"))
-        raise DataError(
-            f"{path}: the reading at {when} is {watts[largest]:.4g} W, which no home draws: it may "
+        raise task.error(
+            f": the reading at {when} is {watts[largest]:.4g} W, which no home draws: it may "
             "be a total, or the unit may be wrong (`unit=`)."
         )
 

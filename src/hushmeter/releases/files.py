@@ -330,11 +330,11 @@ def _read_feed(path: Path, data: bytes, receipt: Receipt) -> tuple[TimeArray, Fl
     """
     from fractions import Fraction
 
-    from hushmeter.read import ReadOptions
     from hushmeter.read.green_button import read_green_button
+    from hushmeter.read.recording import Task
     from hushmeter.read.source import MemoryFile
 
-    series = read_green_button(MemoryFile(path.name, data), ReadOptions(), any_mean=True)
+    series = read_green_button(Task(MemoryFile(path.name, data)), any_mean=True)
     watts = series.values * (series.factor * SECONDS_PER_HOUR / receipt.output["interval_s"])
     grid = Fraction(receipt.cells["grid"])
     steps = np.rint(watts / float(grid))
