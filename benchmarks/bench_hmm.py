@@ -12,9 +12,9 @@ import numpy as np
 from benchmarks.harness import Row, best_of, together
 from hushmeter import Home, Laplace, synth
 from hushmeter.attack.bayes import Bayes
+from hushmeter.attack.chains import ChainSet, best_path, outer_sum
 from hushmeter.attack.factorial_hmm import FactorialHmm
-from hushmeter.attack.hmm.decoding import ChainSet, best_path, outer_sum
-from hushmeter.attack.hmm.loads import gaussian_log_densities
+from hushmeter.attack.loads import gaussian_log_densities
 
 MECHANISM = Laplace(epsilon=0.3, sensitivity=10.0)
 MONTH = 30 * 86_400

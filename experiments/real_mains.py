@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hushmeter.attack.base import Attacker
-from hushmeter.attack.nets.population import drop_silent_days, label_types
+from hushmeter.attack.population import drop_silent_days, label_types
 from hushmeter.attack.registry import attackers
 from hushmeter.attack.semi_blind import SemiBlind, learn_population
 from hushmeter.attack.strongest import Strongest

@@ -9,8 +9,8 @@ import pytest
 import hushmeter as hm
 from hushmeter.attack.base import Attacker
 from hushmeter.attack.combinatorial import AidedIntegerProgram, CombinatorialOptimisation
-from hushmeter.attack.multi_shot import MultiShot
-from hushmeter.attack.saved import HEADER, load_attacker
+from hushmeter.attack.hierarchical import MultiShot
+from hushmeter.attack.registry import HEADER, load_attacker
 from hushmeter.attack.super_state_hmm import SuperStateHmm
 from hushmeter.errors import DataError, InputError
 from hushmeter.noise import Gaussian, Laplace

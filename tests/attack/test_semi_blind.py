@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import hushmeter as hm
-from hushmeter.attack.nets.network import NetSettings
-from hushmeter.attack.nets.population import (
+from hushmeter.attack.network import NetSettings
+from hushmeter.attack.population import (
     HomeData,
     PopulationWindows,
     label_types,
@@ -178,7 +178,7 @@ def test_bad_data_is_refused():
 
 
 def test_a_missing_torch_is_reported_at_once(monkeypatch):
-    monkeypatch.setattr("hushmeter.attack.nets.network.find_spec", lambda name: None)
+    monkeypatch.setattr("hushmeter.attack.network.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r'pip install "\.\[deep\]"'):
         SemiBlind(hm.Home([hm.Appliance("kettle", 2000.0)], 10.0))
 

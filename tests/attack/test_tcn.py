@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import hushmeter as hm
-from hushmeter.attack.nets.inputs import Cells, Encoder
-from hushmeter.attack.nets.network import NetSettings
+from hushmeter.attack.network import Cells, Encoder, NetSettings
 from hushmeter.attack.tcn import THRESHOLD, Tcn, TrainingData, Windows
 from hushmeter.errors import DataError, InputError, MissingExtraError, NotFittedError
 from hushmeter.home import Appliance, Home
@@ -165,7 +164,7 @@ def test_training_stops_early_when_the_left_out_part_no_longer_improves(monkeypa
         "hushmeter.attack.tcn.Windows.draw",
         lambda self, count, draw=Windows.draw: counted.append(1) or draw(self, count),
     )
-    monkeypatch.setattr("hushmeter.attack.nets.network.CHECKS", 40)
+    monkeypatch.setattr("hushmeter.attack.network.CHECKS", 40)
     # Steps of this size make the network worse and worse.
     Tcn(HOME, settings={**SMALL["settings"], "steps": 40, "rate": 50.0}).fit(make_trace(700, 60.0))
     assert len(counted) < 40
@@ -216,7 +215,7 @@ def test_bad_parameters_are_refused():
 
 
 def test_a_missing_torch_is_reported_at_once(monkeypatch):
-    monkeypatch.setattr("hushmeter.attack.nets.network.find_spec", lambda name: None)
+    monkeypatch.setattr("hushmeter.attack.network.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r'pip install "\.\[deep\]"'):
         Tcn(HOME)
 

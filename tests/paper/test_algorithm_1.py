@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hushmeter import synth
-from hushmeter.attack.multi_shot import MultiShot
+from hushmeter.attack.hierarchical import MultiShot
 from hushmeter.attack.one_shot import solve_relaxed
 from hushmeter.home import Appliance, Home
 from hushmeter.noise.laplace import Laplace

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from hushmeter import synth
-from hushmeter.attack.hierarchical import Hierarchical
-from hushmeter.attack.multi_shot import MultiShot
+from hushmeter.attack.hierarchical import Hierarchical, MultiShot
 from hushmeter.home import Appliance, Home
 from hushmeter.scoring import accuracy, group_accuracies, hierarchy_accuracy
 from hushmeter.trace import Trace

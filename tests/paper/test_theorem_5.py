@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hushmeter import synth
-from hushmeter.attack.multi_shot import MultiShot
+from hushmeter.attack.hierarchical import MultiShot
 from hushmeter.home import Appliance, Home
 from hushmeter.theory import multi_shot
 from hushmeter.theory.bounds import bounds

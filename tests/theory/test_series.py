@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hushmeter as hm
-from hushmeter.attack.multi_shot import MultiShot
+from hushmeter.attack.hierarchical import MultiShot
 from hushmeter.attack.one_shot import solve_relaxed
 from hushmeter.errors import InputError
 from hushmeter.theory.bounds import Conditions

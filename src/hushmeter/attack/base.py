@@ -293,7 +293,7 @@ class Attacker(ABC):
         force : bool
             Whether to replace an existing file.
         """
-        from hushmeter.attack.saved import save_attacker
+        from hushmeter.attack.registry import save_attacker
 
         save_attacker(self, path, force=force)
 
@@ -306,7 +306,7 @@ class Attacker(ABC):
         DataError
             If the file cannot be read or holds another attacker.
         """
-        from hushmeter.attack.saved import load_attacker
+        from hushmeter.attack.registry import load_attacker
 
         found = load_attacker(path, None if cls is Attacker else cls)
         assert isinstance(found, cls)

@@ -17,9 +17,9 @@ from hushmeter.attack.base import (
     ProbabilisticAttacker,
     check_mechanism,
 )
-from hushmeter.attack.hmm.beam import BeamSearch
-from hushmeter.attack.hmm.decoding import StateArray, check_states, count_transitions, outer_sum
-from hushmeter.attack.hmm.loads import SHARPEST, Known, LoadModel, learn_slack, learn_states
+from hushmeter.attack.beam import BeamSearch
+from hushmeter.attack.chains import StateArray, check_states, count_transitions, outer_sum
+from hushmeter.attack.loads import SHARPEST, Known, LoadModel, learn_slack, learn_states
 from hushmeter.checks import (
     BoolArray,
     FloatArray,

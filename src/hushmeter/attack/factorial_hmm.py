@@ -18,7 +18,7 @@ from hushmeter.attack.base import (
     ProbabilisticAttacker,
     check_mechanism,
 )
-from hushmeter.attack.hmm.decoding import (
+from hushmeter.attack.chains import (
     ChainSet,
     StateArray,
     best_path,
@@ -28,8 +28,8 @@ from hushmeter.attack.hmm.decoding import (
     expect_transitions,
     outer_sum,
 )
-from hushmeter.attack.hmm.loads import estimate_power, gaussian_log_densities
 from hushmeter.attack.levels import assign_levels, cluster, learn_levels
+from hushmeter.attack.loads import estimate_power, gaussian_log_densities
 from hushmeter.checks import BoolArray, FloatArray, IntArray, one_of, positive, whole
 from hushmeter.errors import InputError
 from hushmeter.home import Home

@@ -288,8 +288,8 @@ class SubsetSearch:
         self.powers = to_nanowatts(powers)
         self.tolerance = int(to_nanowatts(np.array([tolerance]))[0])
         self.method = self._choose(method)
-        cuts = {"table": [], "halves": [self.n // 2]}.get(self.method)
-        pieces = [] if cuts is None else np.split(self.powers, cuts)
+        cut = {"table": self.n, "halves": self.n // 2, "milp": -1}[self.method]
+        pieces = [] if cut < 0 else np.split(self.powers, [cut])
         self._parts = [tabulate(piece) for piece in pieces]
 
     def _choose(self, method: str) -> str:
@@ -308,55 +308,43 @@ class SubsetSearch:
 
     def search(self, jumps: FloatArray, available: BoolArray | None = None) -> Answers:
         """Find the subset of the available appliances that explains each jump [W]."""
-        targets = to_nanowatts(jumps)
         if available is None:
-            allowed = np.full(targets.size, (1 << self.n) - 1, dtype=np.int64)
-        else:
-            allowed = pack(available)
-        answers = Answers(*(np.zeros(targets.size, np.int64) for _ in range(3)))
-        if self.method == "table":
-            _search_table(self._parts[0], targets, self.tolerance, allowed, answers)
-        elif self.method == "halves":
-            high, low = self._parts
-            _search_halves(high, low, targets, self.tolerance, allowed, answers)
-        else:
-            self._search_milp(targets, allowed, answers)
-        return answers
+            available = np.ones((1, self.n), np.bool_)
+        allowed = np.broadcast_to(pack(available), jumps.shape)
+        return self._explain(jumps, allowed.copy(), 0, nearest=True)
 
     def follow(self, jumps: FloatArray, start: BoolArray, *, nearest: bool) -> BoolArray:
         """Explain signed jumps [W] in order, each from the state that the one before it left."""
+        state = int(pack(start[None, :])[0])
+        found = self._explain(jumps, np.empty(0, np.int64), state, nearest=nearest)
+        return unpack(found.masks, self.n)
+
+    def _explain(
+        self, jumps: FloatArray, allowed: IntArray, state: int, *, nearest: bool
+    ) -> Answers:
+        """Answers to jumps [W]; see `_explain_jumps`."""
         targets = to_nanowatts(jumps)
-        masks = np.zeros(targets.size, np.int64)
-        state, everything = pack(start[None, :])[0], (1 << self.n) - 1
-        if self.method == "table":
-            table = self._parts[0]
-            _follow_table(table, targets, self.tolerance, state, everything, nearest, masks)
-        elif self.method == "halves":
-            high, low = self._parts
-            _follow_halves(high, low, targets, self.tolerance, state, everything, nearest, masks)
-        else:
-            self._follow_milp(targets, int(state), everything, nearest, masks)
-        return unpack(masks, self.n)
+        answers = Answers(*(np.zeros(targets.size, np.int64) for _ in range(3)))
+        if self._parts:
+            _explain_jumps(*self._parts, targets, self.tolerance, allowed, state, nearest, answers)
+            return answers
+        everything = (1 << self.n) - 1
+        for t, jump in enumerate(targets.tolist()):
+            usable = everything & ~state if jump > 0 else state
+            answer = self._solve(abs(jump), usable if allowed.size == 0 else int(allowed[t]))
+            if allowed.size == 0:
+                answer = answer if nearest or answer[2] else (0, 0, 0)
+                state ^= answer[0]
+            answers.masks[t], answers.residuals[t], answers.ties[t] = answer
+        return answers
 
-    def _search_milp(self, targets: IntArray, allowed: IntArray, answers: Answers) -> None:
-        for t, target in enumerate(targets):
-            members = np.flatnonzero(unpack(allowed[t : t + 1], self.n)[0])
-            chosen = np.zeros(self.n, np.bool_)
-            chosen[members] = _solve_program(self.powers[members], int(target), self.tolerance)
-            residual = abs(int(self.powers[chosen].sum()) - int(target))
-            answers.masks[t] = pack(chosen[None, :])[0]
-            answers.residuals[t] = residual
-            answers.ties[t] = residual <= self.tolerance + SLACK
-
-    def _follow_milp(
-        self, targets: IntArray, state: int, everything: int, nearest: bool, masks: IntArray
-    ) -> None:
-        for t in np.flatnonzero(np.abs(targets) > self.tolerance):
-            allowed = np.array([everything & ~state if targets[t] > 0 else state])
-            answer = Answers(*np.zeros((3, 1), np.int64))
-            self._search_milp(np.abs(targets[t : t + 1]), allowed, answer)
-            masks[t] = answer.masks[0] if nearest or answer.ties[0] else 0
-            state ^= int(masks[t])
+    def _solve(self, target: int, allowed: int) -> tuple[int, int, int]:
+        """Mask, residual [nW] and whether the tolerance is met, by a mixed-integer program."""
+        members = np.flatnonzero(unpack(np.array([allowed]), self.n)[0])
+        chosen = np.zeros(self.n, np.bool_)
+        chosen[members] = _solve_program(self.powers[members], target, self.tolerance)
+        residual = abs(int(self.powers[chosen].sum()) - target)
+        return int(pack(chosen[None, :])[0]), residual, int(residual <= self.tolerance + SLACK)
 
 
 def _solve_program(powers: IntArray, target: int, tolerance: int) -> BoolArray:
@@ -409,73 +397,43 @@ def _require(chosen: BoolArray | None) -> BoolArray:
 
 
 @numba.njit(cache=True, nogil=True)
-def _search_table(
-    table: SubsetSums, targets: IntArray, tolerance: int, allowed: IntArray, answers: Answers
-) -> None:
-    """Explain every target [nW] by the appliances of its mask `allowed`."""
-    for t in range(targets.size):
-        answers.masks[t], answers.residuals[t], answers.ties[t] = _find_in_table(
-            table, targets[t], tolerance, allowed[t]
-        )
-
-
-@numba.njit(cache=True, nogil=True)
-def _follow_table(
-    table: SubsetSums,
-    jumps: IntArray,
-    tolerance: int,
-    state: int,
-    everything: int,
-    nearest: bool,
-    masks: IntArray,
-) -> None:
-    """Explain signed jumps [nW] in turn; `state` is the mask of what is on at the start."""
-    for t in range(jumps.size):
-        if abs(jumps[t]) > tolerance:
-            allowed = everything & ~state if jumps[t] > 0 else state
-            mask, _, ties = _find_in_table(table, abs(jumps[t]), tolerance, allowed)
-            masks[t] = mask if ties > 0 or nearest else 0
-            state ^= masks[t]
-
-
-@numba.njit(cache=True, nogil=True)
-def _search_halves(
+def _explain_jumps(
     high: SubsetSums,
     low: SubsetSums,
-    targets: IntArray,
+    jumps: IntArray,
     tolerance: int,
     allowed: IntArray,
+    state: int,
+    nearest: bool,
     answers: Answers,
 ) -> None:
-    """As `_search_table`, with one table for each half of the appliances."""
-    kept_high, kept_low = _empty_like(high), _empty_like(low)
-    for t in range(targets.size):
-        answers.masks[t], answers.residuals[t], answers.ties[t] = _find_in_halves(
-            high, low, kept_high, kept_low, targets[t], tolerance, allowed[t]
-        )
+    """Explain jumps [nW] by the appliances of the mask `allowed` of each of them.
 
-
-@numba.njit(cache=True, nogil=True)
-def _follow_halves(
-    high: SubsetSums,
-    low: SubsetSums,
-    jumps: IntArray,
-    tolerance: int,
-    state: int,
-    everything: int,
-    nearest: bool,
-    masks: IntArray,
-) -> None:
-    """As `_follow_table`, with one table for each half of the appliances."""
+    If `allowed` is empty, the jumps are signed and explained in turn: a rise by what is off and a
+    fall by what is on. `state` is the mask of what is on at the start, and without `nearest` a jump
+    that no subset explains changes nothing. If `low` has no appliance, `high` is the whole table.
+    """
     kept_high, kept_low = _empty_like(high), _empty_like(low)
+    in_turn, one_table = allowed.size == 0, low.starts.size == 2
+    everything = (1 << (high.starts.size + low.starts.size - 4)) - 1
     for t in range(jumps.size):
-        if abs(jumps[t]) > tolerance:
-            allowed = everything & ~state if jumps[t] > 0 else state
-            mask, _, ties = _find_in_halves(
-                high, low, kept_high, kept_low, abs(jumps[t]), tolerance, allowed
+        target = abs(jumps[t])
+        if in_turn and target <= tolerance:
+            continue
+        if in_turn:
+            usable = everything & ~state if jumps[t] > 0 else state
+        else:
+            usable = allowed[t]
+        if one_table:
+            mask, residual, ties = _find_in_table(high, target, tolerance, usable)
+        else:
+            mask, residual, ties = _find_in_halves(
+                high, low, kept_high, kept_low, target, tolerance, usable
             )
-            masks[t] = mask if ties > 0 or nearest else 0
-            state ^= masks[t]
+        if in_turn:
+            mask = mask if ties > 0 or nearest else 0
+            state ^= mask
+        answers.masks[t], answers.residuals[t], answers.ties[t] = mask, residual, ties
 
 
 @numba.njit(cache=True, nogil=True)

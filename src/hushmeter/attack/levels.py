@@ -7,7 +7,7 @@ same data always gives the same levels. They differ in what a range costs and in
 - `learn_levels`, `combinatorial.CombinatorialOptimisation` (with NILMTK's rule for the number of
   levels) and `factorial_hmm.fit_chain` (which goes on by expectation–maximisation, as NILMTK does)
   use the sum of squares, which is an optimal one-dimensional k-means.
-- `hmm.loads.learn_states` uses the likelihood of a Gaussian distribution per range, because the
+- `loads.learn_states` uses the likelihood of a Gaussian distribution per range, because the
   Bayes attacker needs the variance of every state.
 
 `super_state_hmm.find_states` takes the peaks of a histogram, as SparseNILM does. `hushmeter.learn`
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from hushmeter.checks import BoolArray, FloatArray, IntArray, non_negative, positive, whole
 from hushmeter.errors import InputError
-from hushmeter.home import Home
+from hushmeter.home import Appliance, Home
 from hushmeter.trace import Trace
 
 LevelArray = NDArray[np.int8]
@@ -253,3 +253,60 @@ def look_up(levels: LevelArray, rows: Sequence[NDArray[np.generic]]) -> NDArray[
     for i, row in enumerate(rows):
         found[:, i] = row[levels[:, i]]
     return found
+
+
+class Increments:
+    """A home whose appliances are split into increments.
+
+    Notes
+    -----
+    This is the paper's remark in Section IV on appliances with more than two states.
+    """
+
+    def __init__(self, home: Home) -> None:
+        parts, owners = [], []
+        for column, appliance in enumerate(home.appliances):
+            steps = np.diff(np.unique([0.0, *appliance.on_levels]))
+            for level, watts in enumerate(steps):
+                name = appliance.name if level == 0 else f"{appliance.name}, level {level + 1}"
+                parts.append(Appliance(name, float(watts)))
+                owners.append(column)
+        self.owners: IntArray = np.array(owners)
+        self.trivial = len(parts) == len(home) and not any(a.levels for a in home.appliances)
+        self.home = home if self.trivial else _rebuild(home, parts)
+        self.lowest: BoolArray = np.diff(self.owners, prepend=-1) > 0
+
+    def expand(self, states: BoolArray) -> BoolArray:
+        """Known states (…, N) as increments (…, M); an appliance that is on is at its lowest."""
+        return states if self.trivial else states[..., self.owners] & self.lowest
+
+    def collapse(self, increments: BoolArray) -> BoolArray:
+        """States (T, N): an appliance is on where any of its increments is on."""
+        if self.trivial:
+            return increments
+        found: BoolArray = np.logical_or.reduceat(increments, np.flatnonzero(self.lowest), axis=1)
+        return found
+
+    def collapse_probabilities(self, probabilities: FloatArray) -> FloatArray:
+        """Probability of on (T, N): that of the most probable increment."""
+        if self.trivial:
+            return probabilities
+        first = np.flatnonzero(self.lowest)
+        found: FloatArray = np.maximum.reduceat(probabilities, first, axis=1)
+        return found
+
+    def power(self, increments: BoolArray) -> FloatArray:
+        """Power of every appliance [W], shape (T, N): the sum of its increments."""
+        watts = increments * self.home.powers
+        if self.trivial:
+            return watts
+        found: FloatArray = np.add.reduceat(watts, np.flatnonzero(self.lowest), axis=1)
+        return found
+
+
+def _rebuild(home: Home, parts: list[Appliance]) -> Home:
+    """A home of the increments, whose names are made distinct."""
+    names = [part.name for part in parts]
+    if len(set(names)) < len(names):
+        parts = [Appliance(f"{i}: {part.name}", part.power) for i, part in enumerate(parts)]
+    return Home(parts, home.tolerance, home.base_load, home.name)

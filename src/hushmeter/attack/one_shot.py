@@ -14,9 +14,9 @@ import numba
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hushmeter.attack.base import Observation, Observed
+from hushmeter.attack.base import Attacker, Observation, Observed
 from hushmeter.attack.level_search import NANOWATTS, SubsetSearch, unpack
-from hushmeter.attack.multi_level import IncrementAttacker
+from hushmeter.attack.levels import Increments
 from hushmeter.checks import (
     BoolArray,
     FloatArray,
@@ -231,6 +231,43 @@ def round_switches(
     if rounding == "threshold":
         return probabilities >= 0.5
     return np.random.default_rng(rng).random(probabilities.shape) < probabilities
+
+
+class IncrementAttacker(Attacker):
+    """An attacker of on and off that treats appliances with levels as their increments.
+
+    A subclass implements `_predict_increments`.
+    """
+
+    def __init__(self, home: Home) -> None:
+        super().__init__(home)
+        self.increments = Increments(home)
+
+    @property
+    def _parts(self) -> Home:
+        """What switches: the appliances, or their increments."""
+        return self.increments.home
+
+    def _ranking(self) -> IntArray:
+        """Increments from the largest to the smallest power.
+
+        All random rounding is done in this order, so that the order of the home has no effect.
+        """
+        return np.argsort(-self._parts.powers, kind="stable")
+
+    def _start_increments(self, seen: Observation) -> BoolArray:
+        """Increments that are on at the start, shape (M,)."""
+        return self.increments.expand(self._start(seen))
+
+    def _predict_increments(self, seen: Observation) -> BoolArray:
+        """States of the increments, shape (T, M)."""
+        raise NotImplementedError(f"{type(self).__name__} must implement _predict_increments.")
+
+    def _predict(self, seen: Observation) -> BoolArray:
+        return self.increments.collapse(self._predict_increments(seen))
+
+    def _predict_power(self, seen: Observation) -> FloatArray:
+        return self.increments.power(self._predict_increments(seen))
 
 
 class OneShot(IncrementAttacker):

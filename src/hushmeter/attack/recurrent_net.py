@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hushmeter.attack.base import Attacker, AttackerSettings, Observation, read_settings
 from hushmeter.attack.levels import training_power
-from hushmeter.attack.nets.network import one_thread, progress_bar
+from hushmeter.attack.network import one_thread, progress_bar
 from hushmeter.checks import BoolArray, FloatArray, IntArray, positive, whole
 from hushmeter.errors import DataError, InputError, MissingExtraError
 from hushmeter.home import Home

@@ -16,10 +16,11 @@ import numpy as np
 
 from hushmeter.attack.base import Observation
 from hushmeter.attack.levels import training_power
-from hushmeter.attack.nets.inputs import Cells, Noise
-from hushmeter.attack.nets.network import (
+from hushmeter.attack.network import (
+    Cells,
     NetSettings,
     NetworkAttacker,
+    Noise,
     Weights,
     build_net,
     evaluate,
@@ -28,7 +29,7 @@ from hushmeter.attack.nets.network import (
     set_bias,
     train,
 )
-from hushmeter.attack.nets.population import (
+from hushmeter.attack.population import (
     CELL_S,
     TYPES,
     HomeData,

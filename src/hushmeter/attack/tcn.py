@@ -16,15 +16,13 @@ import numpy as np
 
 from hushmeter.attack.base import NoiseDistribution, Observation, check_interval
 from hushmeter.attack.levels import training_power
-from hushmeter.attack.nets.inputs import (
+from hushmeter.attack.network import (
     Cells,
     Encoder,
-    Noise,
-)
-from hushmeter.attack.nets.network import (
     Example,
     NetSettings,
     NetworkAttacker,
+    Noise,
     Weights,
     build_net,
     evaluate,

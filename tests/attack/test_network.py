@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hushmeter.attack.nets import network
-from hushmeter.attack.nets.inputs import Cells, Encoder, Noise
-from hushmeter.attack.nets.network import build_net, evaluate
+from hushmeter.attack import network
+from hushmeter.attack.network import Cells, Encoder, Noise, build_net, evaluate
 
 torch = pytest.importorskip("torch", reason="needs the extra deep")
 

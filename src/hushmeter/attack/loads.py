@@ -14,7 +14,7 @@ A mechanism adds noise n. With r = y − μ the density of a reading y in a join
 
 The second term has weight η and long tails, so that no reading is impossible. All distributions
 are symmetric. `NoisyEmission` tabulates g for a few values of σ and interpolates. `LoadModel`
-decodes readings exactly, and `hmm.beam` decodes homes with too many joint states.
+decodes readings exactly, and `beam` decodes homes with too many joint states.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushmeter.attack.base import NoiseDistribution
-from hushmeter.attack.hmm.decoding import (
+from hushmeter.attack.chains import (
     ChainSet,
     StateArray,
     best_path,

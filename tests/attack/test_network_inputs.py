@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from hushmeter.attack.nets.inputs import (
+from hushmeter.attack.network import (
     DISTRIBUTIONS,
     LAPLACE_SHAPE,
     Cells,

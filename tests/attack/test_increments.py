@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from hushmeter import synth
-from hushmeter.attack.hierarchical import Hierarchical
-from hushmeter.attack.multi_level import Increments
-from hushmeter.attack.multi_shot import MultiShot
+from hushmeter.attack.hierarchical import Hierarchical, MultiShot
+from hushmeter.attack.levels import Increments
 from hushmeter.attack.one_shot import OneShot
 from hushmeter.home import Appliance, Home
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hushmeter.attack.hmm import decoding
-from hushmeter.attack.hmm.decoding import (
+from hushmeter.attack import chains as decoding
+from hushmeter.attack.chains import (
     ChainSet,
     best_path,
     chain_marginals,
@@ -184,3 +184,23 @@ def test_nonsense_is_refused():
     chains = ChainSet((half,), (np.array([0.5, 0.5]),))
     with pytest.raises(InputError, match="first must have 2"):
         best_path(chains, lambda r: np.zeros((1, 2)), np.array([True]), np.ones(3))
+
+
+@pytest.mark.parametrize("sizes", [[2], [2] * 7, [3, 2, 2], [2, 4, 2, 1, 3], [2, 1]])
+def test_the_kernel_of_two_states_equals_the_general_one(sizes):
+    rng = np.random.default_rng(len(sizes))
+    chains = random_chains(sizes, rng)
+    gains = np.log(np.concatenate([matrix.ravel() for matrix in chains.transitions]))
+    # Rounded scores and gains have ties, which both kernels must resolve in the same way.
+    for scores, steps in (
+        (rng.normal(0, 3, chains.states), gains),
+        (np.round(rng.normal(0, 1, chains.states)), np.round(gains)),
+    ):
+        found = []
+        for special in (True, False):
+            memory = [np.empty(chains.states, np.uint16) for _ in range(2)]
+            arrays = (scores.copy(), np.empty_like(scores), *memory)
+            best, _, origin, _ = decoding.best_step(*arrays, steps, chains.sizes, special)
+            found.append((best.copy(), origin.copy()))
+        np.testing.assert_array_equal(found[0][0], found[1][0])
+        np.testing.assert_array_equal(found[0][1], found[1][1])

@@ -10,8 +10,8 @@ from scipy.integrate import quad
 from scipy.stats import chi2, laplace, norm
 
 from hushmeter import Appliance, Gaussian, Home, Laplace, Staircase, Trace, synth
-from hushmeter.attack.hmm import loads as learning
-from hushmeter.attack.hmm.loads import (
+from hushmeter.attack import loads as learning
+from hushmeter.attack.loads import (
     NoisyEmission,
     cut_ranges,
     gaussian_log_densities,

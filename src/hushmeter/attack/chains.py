@@ -479,6 +479,27 @@ def _marginalise(joint: FloatArray, sizes: IntArray, scale: float, chances: Floa
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
+def best_of_two(
+    vector: FloatArray,
+    work: FloatArray,
+    origin: Pointers,
+    from_work: Pointers,
+    matrix: FloatArray,
+) -> None:
+    """The step of one chain of two states: each score is read once and not copied to a tile."""
+    n = vector.size // 2
+    first, second, first_from, second_from = vector[:n], vector[n:], origin[:n], origin[n:]
+    for i in range(n):
+        x, y, from_x, from_y = first[i], second[i], first_from[i], second_from[i]
+        stay, enter = x + matrix[0], y + matrix[2]
+        leave, remain = x + matrix[1], y + matrix[3]
+        work[2 * i] = enter if enter > stay else stay
+        from_work[2 * i] = from_y if enter > stay else from_x
+        work[2 * i + 1] = remain if remain > leave else leave
+        from_work[2 * i + 1] = from_y if remain > leave else from_x
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def best_step(
     vector: FloatArray,
     work: FloatArray,
@@ -486,14 +507,22 @@ def best_step(
     from_work: Pointers,
     matrices: FloatArray,
     sizes: IntArray,
+    special: bool = True,
 ) -> tuple[FloatArray, FloatArray, Pointers, Pointers]:
-    """One step of all chains with maxima; `origin` becomes the best previous joint state."""
+    """One step of all chains with maxima; `origin` becomes the best previous joint state.
+
+    Chains of two states, which are most appliances, have a kernel of their own; without `special`
+    the general one serves them too, with the same result.
+    """
     for s in range(vector.size):
         origin[s] = s
     offset, tile, tile_from = 0, np.empty(TILE), np.empty(TILE, origin.dtype)
     for size in sizes:
         n = vector.size // size
-        for begin in range(0, n if size > 1 else 0, TILE):
+        pair = size == 2 and special
+        if pair:
+            best_of_two(vector, work, origin, from_work, matrices[offset : offset + 4])
+        for begin in range(0, n if size > 1 and not pair else 0, TILE):
             length = min(TILE, n - begin)
             for to in range(size):
                 for i in range(length):

@@ -16,15 +16,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hushmeter.attack.nets.inputs import (
+from hushmeter.attack.network import (
     BASE_S,
     Cells,
     Encoder,
+    Example,
     Noise,
     centred_mean,
     rolling_minimum,
 )
-from hushmeter.attack.nets.network import Example
 from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.errors import DataError
 from hushmeter.formatting import short_duration
