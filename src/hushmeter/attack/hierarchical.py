@@ -34,7 +34,38 @@ from hushmeter.checks import (
 from hushmeter.home import Home
 
 
-class MultiShot(IncrementAttacker, ProbabilisticAttacker):
+class TrackingAttacker(IncrementAttacker):
+    """What Algorithms 1 and 2 share: their parameters, which `MultiShot` explains."""
+
+    needs: ClassVar[str] = "appliance powers, the state at the first reading"
+    uses_noise: ClassVar[bool] = True
+    recovers_with: ClassVar[dict[str, str] | None] = {"solver": "exact", "direction": "signed"}
+
+    def __init__(
+        self,
+        home: Home,
+        *,
+        solver: str = "relaxed",
+        direction: str = "absolute",
+        correction: str = "dead-band",
+        rounding: str = "bernoulli",
+        dead_band: float | None = None,
+        mechanism: NoiseDistribution | None = None,
+        unexplained: str | None = None,
+    ) -> None:
+        super().__init__(home)
+        self.solver = one_of("solver", solver, ("relaxed", "exact"))
+        self.direction = one_of("direction", direction, ("absolute", "signed"))
+        self.correction = one_of("correction", correction, ("dead-band", "paper", "none"))
+        self.rounding = one_of("rounding", rounding, ("bernoulli", "threshold"))
+        self.dead_band = None if dead_band is None else non_negative("dead_band", dead_band)
+        self.mechanism = check_mechanism(mechanism)
+        self.unexplained = unexplained
+        if unexplained is not None:
+            one_of("unexplained", unexplained, ("nearest", "all", "none"))
+
+
+class MultiShot(TrackingAttacker, ProbabilisticAttacker):
     """Algorithm 1. Tracks the probability of every state and corrects it by the reading.
 
     Parameters
@@ -55,9 +86,9 @@ class MultiShot(IncrementAttacker, ProbabilisticAttacker):
         Half-width of the dead band; `band` if it is not given. [W]
     mechanism : Laplace, Staircase, Gaussian or None
         Mechanism whose noise distribution the attacker knows: see `Attacker.knows`.
-    unexplained : {"nearest", "all", "none"}
-        Answer to a jump for which the problem is infeasible, as in `OneShot`. The paper's authors
-        switch nothing here ("none").
+    unexplained : {"nearest", "all", "none"}, optional
+        Answer to a jump for which the problem is infeasible, as in `OneShot`; "nearest" if it is
+        not given. The paper's authors switch nothing here ("none").
 
     Notes
     -----
@@ -75,31 +106,7 @@ class MultiShot(IncrementAttacker, ProbabilisticAttacker):
     """
 
     name: ClassVar[str] = "multi-shot"
-    needs: ClassVar[str] = "appliance powers, the state at the first reading"
     assumes: ClassVar[str] = "few switches at a time, powers of one order"
-    uses_noise: ClassVar[bool] = True
-    recovers_with: ClassVar[dict[str, str] | None] = {"solver": "exact", "direction": "signed"}
-
-    def __init__(
-        self,
-        home: Home,
-        *,
-        solver: str = "relaxed",
-        direction: str = "absolute",
-        correction: str = "dead-band",
-        rounding: str = "bernoulli",
-        dead_band: float | None = None,
-        mechanism: NoiseDistribution | None = None,
-        unexplained: str = "nearest",
-    ) -> None:
-        super().__init__(home)
-        self.solver = one_of("solver", solver, ("relaxed", "exact"))
-        self.direction = one_of("direction", direction, ("absolute", "signed"))
-        self.correction = one_of("correction", correction, ("dead-band", "paper", "none"))
-        self.rounding = one_of("rounding", rounding, ("bernoulli", "threshold"))
-        self.unexplained = one_of("unexplained", unexplained, ("nearest", "all", "none"))
-        self.dead_band = None if dead_band is None else non_negative("dead_band", dead_band)
-        self.mechanism = check_mechanism(mechanism)
 
     @property
     def band(self) -> float:
@@ -162,7 +169,7 @@ class MultiShot(IncrementAttacker, ProbabilisticAttacker):
                 self._parts,
                 solver="exact",
                 direction=self.direction,
-                unexplained=self.unexplained,
+                unexplained=self.unexplained or "nearest",
             )
             return exact.track(seen, start)[:, order].astype(float)
         signed = self.direction == "signed"
@@ -323,20 +330,15 @@ def split(powers: ArrayLike, tolerance: float) -> list[IntArray]:
     return ordered if hidden.size == 0 else [*ordered, hidden]
 
 
-class Hierarchical(IncrementAttacker):
+class Hierarchical(TrackingAttacker):
     """Algorithm 2. Runs Algorithm 1 on each group of similar power, largest powers first.
 
     Parameters
     ----------
     home : Home
-    solver, direction, correction, rounding, dead_band, mechanism
-        As in `MultiShot`.
-
-    Attributes
-    ----------
-    groups : list of arrays of int
-        Groups of appliances in the order of decoding: see `split`. If appliances have several
-        levels, these are groups of their increments.
+    solver, direction, correction, rounding, dead_band, mechanism, unexplained
+        As in `MultiShot`; but if `unexplained` is not given, the exact solver leaves a jump that no
+        subset of a group explains to the other groups ("none").
 
     Notes
     -----
@@ -347,28 +349,12 @@ class Hierarchical(IncrementAttacker):
     """
 
     name: ClassVar[str] = "hierarchical"
-    needs: ClassVar[str] = "appliance powers, the state at the first reading"
     assumes: ClassVar[str] = "few switches at a time; powers may be diverse"
-    uses_noise: ClassVar[bool] = True
-    recovers_with: ClassVar[dict[str, str] | None] = {"solver": "exact", "direction": "signed"}
 
-    def __init__(
-        self,
-        home: Home,
-        *,
-        solver: str = "relaxed",
-        direction: str = "absolute",
-        correction: str = "dead-band",
-        rounding: str = "bernoulli",
-        dead_band: float | None = None,
-        mechanism: NoiseDistribution | None = None,
-    ) -> None:
-        super().__init__(home)
-        self.solver, self.direction, self.correction = solver, direction, correction
-        self.rounding, self.dead_band = rounding, dead_band
-        self.mechanism = check_mechanism(mechanism)
-        self.groups = split(self._parts.powers, self._parts.tolerance)
-        self._make_attackers()  # raises the errors of MultiShot for invalid parameters
+    @cached_property
+    def groups(self) -> list[IntArray]:
+        """Groups of appliances, or of their increments, in the order of decoding: see `split`."""
+        return split(self._parts.powers, self._parts.tolerance)
 
     @cached_property
     def unresolvable(self) -> tuple[str, ...]:
@@ -383,19 +369,12 @@ class Hierarchical(IncrementAttacker):
     def _make_attackers(self) -> list[MultiShot]:
         """Algorithm 1 for every group, with the noise distribution that is known now."""
         parts = self._parts
+        # A jump that no subset of the group explains belongs to another group. (P3) names no
+        # subset, and the paper does not define its answer.
+        usual = "none" if self.solver == "exact" else "nearest"
+        given = {**self.parameters, "unexplained": self.unexplained or usual}
         return [
-            MultiShot(
-                Home([parts.appliances[i] for i in group], parts.tolerance),
-                solver=self.solver,
-                direction=self.direction,
-                correction=self.correction,
-                rounding=self.rounding,
-                dead_band=self.dead_band,
-                mechanism=self.mechanism,
-                # A jump that no subset of the group explains belongs to another group. (P3) names
-                # no subset, and the paper does not define its answer.
-                unexplained="none" if self.solver == "exact" else "nearest",
-            )
+            MultiShot(Home([parts.appliances[i] for i in group], parts.tolerance), **given)
             for group in self._resolvable_groups
         ]
 

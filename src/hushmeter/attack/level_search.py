@@ -326,7 +326,8 @@ class SubsetSearch:
         targets = to_nanowatts(jumps)
         answers = Answers(*(np.zeros(targets.size, np.int64) for _ in range(3)))
         if self._parts:
-            _explain_jumps(*self._parts, targets, self.tolerance, allowed, state, nearest, answers)
+            high, low = self._parts
+            _explain_jumps(high, low, targets, self.tolerance, allowed, state, nearest, answers)
             return answers
         everything = (1 << self.n) - 1
         for t, jump in enumerate(targets.tolist()):
@@ -420,10 +421,8 @@ def _explain_jumps(
         target = abs(jumps[t])
         if in_turn and target <= tolerance:
             continue
-        if in_turn:
-            usable = everything & ~state if jumps[t] > 0 else state
-        else:
-            usable = allowed[t]
+        in_reach = everything & ~state if jumps[t] > 0 else state
+        usable = in_reach if in_turn else allowed[t]
         if one_table:
             mask, residual, ties = _find_in_table(high, target, tolerance, usable)
         else:

@@ -331,11 +331,12 @@ class NetSettings(AttackerSettings):
 class NetworkAttacker(ProbabilisticAttacker):
     """An attacker whose probabilities are the mean of several networks.
 
-    A subclass has its own usual settings and implements `_build`.
+    A subclass has its own usual settings and largest number of networks, and implements `_build`.
     """
 
     uses_noise: ClassVar[bool] = True
     usual: ClassVar[NetSettings] = NetSettings()
+    most_nets: ClassVar[int | None] = None
 
     weights_: tuple[Weights, ...]
 
@@ -353,6 +354,8 @@ class NetworkAttacker(ProbabilisticAttacker):
             raise MissingExtraError(f"the {self.name} attacker", "deep")
         self.mechanism = check_mechanism(mechanism)
         self.settings = read_settings(self.usual, settings)
+        if self.most_nets is not None and self.settings.nets > self.most_nets:
+            raise InputError(f"nets must be at most {self.most_nets}, got {self.settings.nets}.")
         self.seed, self.progress = whole("seed", seed, least=0), bool(progress)
 
     def _build(self, weights: Weights | None = None, seed: int = 0) -> nn.ModuleDict:
@@ -402,9 +405,15 @@ def build_net(
             parts["detail"] = nn.Linear(5 * (8 + fine), 16)
             parts["correction"] = nn.Linear(16, outputs)
         net = nn.ModuleDict(parts)
-    if weights is not None:
-        tensors = [torch.from_numpy(array.copy()) for array in weights]
-        net.load_state_dict(dict(zip(net.state_dict(), tensors, strict=True)))
+    return net if weights is None else with_weights(net, weights)
+
+
+def with_weights(net: nn.ModuleDict, weights: Weights) -> nn.ModuleDict:
+    """Give a network the parameters that `weights_of` returned."""
+    import torch
+
+    tensors = [torch.from_numpy(array.copy()) for array in weights]
+    net.load_state_dict(dict(zip(net.state_dict(), tensors, strict=True)))
     return net
 
 

@@ -16,7 +16,13 @@ from numpy.typing import NDArray
 
 from hushmeter.attack.base import Attacker, AttackerSettings, Observation, read_settings
 from hushmeter.attack.levels import training_power
-from hushmeter.attack.network import one_thread, progress_bar
+from hushmeter.attack.network import (
+    Weights,
+    one_thread,
+    progress_bar,
+    weights_of,
+    with_weights,
+)
 from hushmeter.checks import BoolArray, FloatArray, IntArray, positive, whole
 from hushmeter.errors import DataError, InputError, MissingExtraError
 from hushmeter.home import Home
@@ -31,9 +37,6 @@ PREDICT_BATCH = 4096
 
 KERNEL = 4
 """Width of the convolution."""
-
-Weights = tuple[NDArray[np.float32], ...]
-"""Parameters of one network in the order of its `state_dict`."""
 
 
 @dataclass(frozen=True)
@@ -208,18 +211,13 @@ class RecurrentNet(Attacker):
             net = nn.ModuleDict(
                 {
                     "convolution": nn.Conv1d(1, sizes.filters, KERNEL),
-                    "sequence": nn.LSTM(self.settings.filters, self.settings.hidden[0], **both),
-                    "summary": nn.LSTM(
-                        2 * self.settings.hidden[0], self.settings.hidden[1], **both
-                    ),
-                    "dense": nn.Linear(2 * self.settings.hidden[1], self.settings.dense),
-                    "output": nn.Linear(self.settings.dense, 1),
+                    "sequence": nn.LSTM(sizes.filters, sizes.hidden[0], **both),
+                    "summary": nn.LSTM(2 * sizes.hidden[0], sizes.hidden[1], **both),
+                    "dense": nn.Linear(2 * sizes.hidden[1], sizes.dense),
+                    "output": nn.Linear(sizes.dense, 1),
                 }
             )
-        if weights is not None:
-            tensors = [torch.from_numpy(array.copy()) for array in weights]
-            net.load_state_dict(dict(zip(net.state_dict(), tensors, strict=True)))
-        return net
+        return net if weights is None else with_weights(net, weights)
 
     def _train(
         self,
@@ -247,7 +245,7 @@ class RecurrentNet(Attacker):
                 (error**2).mean().backward()
                 optimiser.step()
                 advance(1)
-        return tuple(tensor.numpy().copy() for tensor in net.state_dict().values())
+        return weights_of(net)
 
 
 def _run(net: nn.ModuleDict, windows: torch.Tensor) -> torch.Tensor:

@@ -8,19 +8,18 @@ PyTorch is optional (the extra named deep), so this module imports it inside fun
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from hushmeter.attack.base import NoiseDistribution, Observation, check_interval
+from hushmeter.attack.base import Observation, check_interval
 from hushmeter.attack.levels import training_power
 from hushmeter.attack.network import (
     Cells,
     Encoder,
     Example,
-    NetSettings,
     NetworkAttacker,
     Noise,
     Weights,
@@ -32,9 +31,8 @@ from hushmeter.attack.network import (
     train,
 )
 from hushmeter.checks import BoolArray, FloatArray, IntArray, positive
-from hushmeter.errors import DataError, InputError
+from hushmeter.errors import DataError
 from hushmeter.formatting import short_duration
-from hushmeter.home import Home
 from hushmeter.trace import Runs, Trace
 
 if TYPE_CHECKING:
@@ -121,6 +119,7 @@ class Tcn(NetworkAttacker):
     needs: ClassVar[str] = "sub-metered training data; PyTorch (the extra named deep)"
     assumes: ClassVar[str] = "the home behaves as in training; the noise distribution is known"
 
+    most_nets: ClassVar[int | None] = FOLDS
     checked_with: ClassVar[dict[str, Any]] = {
         "settings": {"channels": 8, "steps": 2, "batch": 2, "window": 4, "nets": 1}
     }
@@ -129,19 +128,6 @@ class Tcn(NetworkAttacker):
     centre_: float
     spread_: float
     never_on_: tuple[str, ...]
-
-    def __init__(
-        self,
-        home: Home,
-        *,
-        mechanism: NoiseDistribution | None = None,
-        settings: NetSettings | Mapping[str, Any] | None = None,
-        seed: int = 0,
-        progress: bool = False,
-    ) -> None:
-        super().__init__(home, mechanism=mechanism, settings=settings, seed=seed, progress=progress)
-        if self.settings.nets > FOLDS:
-            raise InputError(f"nets must be at most {FOLDS}, got {self.settings.nets}.")
 
     def fit(self, trace: Trace) -> Self:
         """Train the networks on readings without noise and true states.
