@@ -387,7 +387,7 @@ class Promise:
         check_interval(trace, self.unit)
         if not simulation:
             check_metering(trace, self.unit)
-            refuse_unknown_rounding(self.unit.span, self.unit.metering)
+            refuse_unknown_rounding(self.unit.span, trace.metering)
         facts, length = metered(trace, self.cells.zone), self.cells.interval_s
         here = cells_of(facts, length, of_days=of_sums(self.words))
         if not self.cells.model:

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from hushmeter.releases.release import Release
 
 SCHEMA = "hushmeter-receipt-3"
-METERING = ("resolution_w", "register_step_w", "copies", "stretch", "reach", "registers")
-"""What a receipt states about how the meter rounds."""
+METERING = ("resolution_w", "register_step_w", "copies", "stretch", "reach")
+"""What a receipt states about how the meter rounds; the number of registers is in their step."""
 
 
 @dataclass(frozen=True)
