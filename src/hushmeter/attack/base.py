@@ -275,6 +275,15 @@ class Attacker(ABC):
         return None
 
     @property
+    def lookback(self) -> int | None:
+        """Number of earlier readings on which an answer depends; None for all or later ones.
+
+        The answers of an attacker with lookback 0 depend on one reading each, also across gaps, and
+        not on the initial state. `expected_accuracy` is then exact.
+        """
+        return None
+
+    @property
     def parameters(self) -> dict[str, Any]:
         """Parameters of the constructor, without the home, as `save` writes them.
 
@@ -386,6 +395,7 @@ class AllOff(Attacker):
     name: ClassVar[str] = "all-off"
     needs: ClassVar[str] = "nothing"
     assumes: ClassVar[str] = "nobody is ever home"
+    lookback = 0
 
     def _predict(self, seen: Observation) -> BoolArray:
         return np.zeros((len(seen), len(self.home)), np.bool_)

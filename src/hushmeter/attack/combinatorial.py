@@ -74,9 +74,13 @@ class LevelAttacker(Attacker):
     def _choose_levels(self, seen: Observation) -> LevelArray:
         return self._choose(seen.readings - self.home.base_load, seen.run_starts)
 
+    @property
+    def on_flags(self) -> OnFlags:
+        """Whether each level of each appliance means on."""
+        return getattr(self, "on_", None) or above_first(self.table.counts)
+
     def _predict(self, seen: Observation) -> BoolArray:
-        on = getattr(self, "on_", None) or above_first(self.table.counts)
-        return cast(BoolArray, look_up(self._choose_levels(seen), on))
+        return cast(BoolArray, look_up(self._choose_levels(seen), self.on_flags))
 
     def _predict_power(self, seen: Observation) -> FloatArray:
         return cast(FloatArray, look_up(self._choose_levels(seen), self.table.powers))
@@ -116,6 +120,8 @@ class CombinatorialOptimisation(LevelAttacker):
     .. [2] N. Batra et al., "NILMTK: an open source toolkit for non-intrusive load monitoring",
        ACM e-Energy, 2014.
     """
+
+    lookback = 0
 
     name: ClassVar[str] = "co"
     needs: ClassVar[str] = "appliance levels, or sub-metered data to learn them"
@@ -229,6 +235,11 @@ class IntegerProgram(LevelAttacker):
     def _given(self) -> Ratings | None:
         return self.ratings
 
+    @property
+    def lookback(self) -> int | None:
+        """No memory, unless answers are smoothed or the first of a run is left out."""
+        return 0 if self.solve_first and self.smooth == 1 else None
+
     def fit(self, trace: Trace) -> Self:
         """Learn which ratings mean on; the ratings themselves are not learnt."""
         super().fit(trace)
@@ -335,6 +346,18 @@ class AidedIntegerProgram(IntegerProgram):
             other.boxes if given.boxes is None else reader.boxes(given.boxes),
         )
 
+    @property
+    def is_automaton(self) -> bool:
+        """Whether the level of an appliance depends on its last level and on one reading only."""
+        return super().lookback == 0 and not self.rules_in_use.median
+
+    @property
+    def lookback(self) -> int | None:
+        """No memory if, in addition, no change of level is forbidden."""
+        pairs = zip(self.rules_in_use.instead, free_transitions(self.table), strict=True)
+        free = all((given == allowed).all() for given, allowed in pairs)
+        return 0 if self.is_automaton and free else None
+
     def fit(self, trace: Trace) -> Self:
         """Learn the ratings and rules that were not given, and which ratings mean on."""
         LevelAttacker.fit(self, trace)
@@ -360,15 +383,18 @@ class AidedIntegerProgram(IntegerProgram):
             if not (inside and 0 <= matrix.min() <= matrix.max() < count):
                 raise DataError("a saved alip attacker is damaged.")
 
-    def _choose(self, load: FloatArray, starts: BoolArray) -> LevelArray:
+    def choose_alone(self, load: FloatArray) -> LevelArray:
+        """Levels (T, N) for readings less the base load [W], before the rules about changes."""
         table, rules = self.table, self.rules_in_use
         choices = allowed_choices(table.counts, rules)
         if choices is not None:
-            levels = NearestSum(table.powers, allowed=choices).search(load)
-        else:
-            skip = rules.always_on.astype(np.int8)
-            possible = [row[a:] for row, a in zip(table.powers, skip, strict=True)]
-            levels = NearestSum(possible).search(load) + skip
+            return NearestSum(table.powers, allowed=choices).search(load)
+        skip = rules.always_on.astype(np.int8)
+        possible = [row[a:] for row, a in zip(table.powers, skip, strict=True)]
+        return NearestSum(possible).search(load) + skip
+
+    def _choose(self, load: FloatArray, starts: BoolArray) -> LevelArray:
+        levels, rules = self.choose_alone(load), self.rules_in_use
         if not self.solve_first:
             levels[starts] = 0
         apply_transitions(levels, starts, rules)

@@ -116,6 +116,13 @@ class MultiShot(TrackingAttacker, ProbabilisticAttacker):
         noise = 0.0 if self.mechanism is None else self.mechanism.quantile(0.95)
         return self.home.tolerance + noise
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether this is the algorithm of `series_accuracy`: (P3) without error correction."""
+        given = (self.solver, self.direction, self.correction, self.rounding)
+        plain = given == ("relaxed", "absolute", "none", "bernoulli")
+        return plain and self.unexplained != "none" and self.increments.trivial
+
     def _predict_proba(self, seen: Observation) -> FloatArray:
         """State probabilities X_t before rounding, shape (T, N)."""
         ranked = self._track(seen, self._start_increments(seen))

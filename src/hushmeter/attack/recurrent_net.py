@@ -140,6 +140,11 @@ class RecurrentNet(Attacker):
         self.settings = read_settings(RecurrentSettings(), settings)
         self.seed, self.progress = whole("seed", seed, least=0), bool(progress)
 
+    @property
+    def lookback(self) -> int | None:
+        """No memory with a window of one reading."""
+        return 0 if self.settings.window == 1 else None
+
     def fit(self, trace: Trace) -> Self:
         """Train one network per appliance."""
         super().fit(trace)

@@ -154,11 +154,18 @@ class SuperStateHmm(Attacker):
         return self.peaks_[rows]
 
     def _decode(self, seen: Observation) -> IntArray:
-        self._require_fit("chain_")
-        symbols = self._symbols(quantise(seen.readings, self.precision))
+        return self._decode_symbols(self.read_symbols(seen.readings), seen.run_starts)
+
+    def _decode_symbols(self, symbols: IntArray, starts: BoolArray) -> IntArray:
         fall_back = self.unseen == "nearest"
-        found: IntArray = decode_pairs(self._chain(), symbols, seen.run_starts, fall_back)
+        found: IntArray = decode_pairs(self._chain(), symbols, starts, fall_back)
         return found
+
+    def answer_pairs(self, before: IntArray, now: IntArray) -> BoolArray:
+        """States (P, N) at the second reading of each pair of symbols."""
+        symbols = np.column_stack([before, now]).ravel()
+        starts = np.arange(symbols.size) % 2 == 0
+        return self.on_[self._decode_symbols(symbols, starts)[1::2]]
 
     def _chain(self) -> SparseChain:
         initial, *arrays = self.chain_
@@ -174,8 +181,15 @@ class SuperStateHmm(Attacker):
             if not (fit and sound):
                 raise DataError("a saved sparse-hmm attacker is damaged.")
 
-    def _symbols(self, mains: IntArray) -> IntArray:
-        """Position of every quantised reading among the mains values of training."""
+    @property
+    def lookback(self) -> int:
+        """An answer depends on its reading and the one before."""
+        return 1
+
+    def read_symbols(self, readings: FloatArray) -> IntArray:
+        """Position of every reading [W], quantised, among the mains values of training."""
+        self._require_fit("chain_")
+        mains = quantise(readings, self.precision)
         place = np.searchsorted(self.symbols_, mains)
         place = np.minimum(place, self.symbols_.size - 1)
         if self.unseen == "off":

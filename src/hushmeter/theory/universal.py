@@ -59,11 +59,12 @@ def universal_limit(
     For one reading the limit is Σ_k max(π·P(k − s), (1 − π)·P(k)), where P is the distribution of
     the noise on the grid and s is the largest number of steps by which the appliance can change a
     reading. For independent priors, no attacker's expected accuracy exceeds the mean over the
-    appliances, `mean_limit`: an attacker that does not know all other states is not better.
+    appliances, `mean_limit`: an attacker that does not know all other states is not better. The
+    limit over a series in which the state changes is `hushmeter.theory.series.series_limit`.
     """
     count = whole("readings", readings)
     priors = _priors(prior, len(home))
-    steps = np.array([_steps(mechanism, a.protected_power) for a in home.appliances])
+    steps = np.array([protected_steps(mechanism, a.protected_power) for a in home.appliances])
     return mechanism.limits(steps, priors, count)
 
 
@@ -165,7 +166,7 @@ def laplace_limit(
     return np.asarray(flat, dtype=np.float64).reshape(s.shape)
 
 
-def _steps(mechanism: Mechanism, watts: float) -> int:
+def protected_steps(mechanism: Mechanism, watts: float) -> int:
     """Largest number of grid steps by which a switch of `watts` can change a rounded reading."""
     return min(math.ceil(exact("power", watts) / mechanism.exact_grid), mechanism.steps_of(watts))
 
