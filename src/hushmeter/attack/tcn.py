@@ -23,6 +23,7 @@ from hushmeter.attack.network import (
     NetworkAttacker,
     Noise,
     Weights,
+    add_noise,
     build_net,
     evaluate,
     one_thread,
@@ -305,11 +306,7 @@ class Windows:
         y, on = self.data.readings[rows], self.data.states[rows]
         if exchange:
             self._exchange(rows, y, on)
-        known = []
-        for row in y:
-            size, sample = Noise.draw(self.largest, rng)
-            known.append(size)
-            row += sample(rng, row.size)
+        known = add_noise(y, self.largest, rng)
         cells = self.encoder.cells
         inner = slice(cells.margin, cells.margin + self.width // cells.size)
         inputs = self.encoder.encode(y, valid, known).cut(inner, cells.size)
