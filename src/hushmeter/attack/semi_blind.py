@@ -394,17 +394,14 @@ class SemiBlind(NetworkAttacker):
     home : Home
         Appliances to find. The type of an appliance follows from its name (`type_of`); its power
         is not used.
-    mechanism : Laplace, Staircase, Gaussian or None
-        Mechanism whose noise distribution the attacker knows (see `Attacker.knows`); None for
-        readings without noise.
+    mechanism
+        As in `Bayes`.
     settings : NetSettings, mapping or None
         How the networks are made and trained; a window is a number of minutes. Each network leaves
         out other homes, which decide about the thresholds, and there are not more networks than
         homes. A single network leaves out no home, and its thresholds are 0.5.
-    seed : int
-        The same seed and data give the same networks.
-    progress : bool
-        Whether to show a progress bar on standard error while training.
+    seed, progress
+        As in `Tcn`.
 
     Attributes
     ----------

@@ -64,9 +64,8 @@ class Tcn(NetworkAttacker):
     Parameters
     ----------
     home : Home
-    mechanism : Laplace, Staircase, Gaussian or None
-        Mechanism whose noise distribution the attacker knows (see `Attacker.knows`); None for
-        readings without noise.
+    mechanism
+        As in `Bayes`.
     settings : NetSettings, mapping or None
         How the networks are made and trained. There are at most five networks; each leaves out
         another fifth of the training data and stops when it no longer improves there. A step has a
