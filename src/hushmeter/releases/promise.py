@@ -414,15 +414,19 @@ class Promise:
 
     def fit(self, cells: Cells | None = None) -> TableEstimate:
         """Return the estimator of the cells, or of other cells with the same noise."""
+        return (self if cells is None else self._with_cells(cells))._estimator
+
+    @cached_property
+    def _estimator(self) -> TableEstimate:
+        """The estimator of the cells, which all releases under this promise share."""
         from hushmeter.releases.estimate import TableEstimate
 
-        here = self if cells is None else self._with_cells(cells)
         # Kept sums are those of the readings that are there.
-        whole = here.cells.shares is None or self.unit.rearranged
-        scales = None if whole else 1 / np.round(here.cells.shares, 6)
-        first, sums = _split_cells(here.tables)
+        shares = None if self.unit.rearranged else self.cells.shares
+        scales = None if shares is None else 1 / np.round(shares, 6)
+        first, sums = _split_cells(self.tables)
         variances = [math.inf if first is None else first.variance, *(s.variance for s in sums)]
-        return TableEstimate([s.table for s in sums], variances, len(here.cells), scales)
+        return TableEstimate([s.table for s in sums], variances, len(self.cells), scales)
 
     def on(self, cells: Cells) -> Promise:
         """Return the same promise for other cells.
