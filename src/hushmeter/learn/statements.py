@@ -350,7 +350,7 @@ def _not_found(kinds: Sequence[str], readings: LocalReadings) -> list[str]:
     if not kinds:
         return []
     if readings.noise_w:
-        return [f"Not found under this noise: {_join([SUBJECTS[kind] for kind in kinds])}."]
+        return [f"Not clear under this noise: {_join([SUBJECTS[kind] for kind in kinds])}."]
     place = int(np.searchsorted((QUARTER_S, HALF_HOUR_S), readings.interval_s))
     listed = [f"{SUBJECTS[kind]} (found in {FOUND_IN[kind][place]})" for kind in kinds]
     return [

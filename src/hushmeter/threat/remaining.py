@@ -12,16 +12,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, timedelta
 from math import comb
+from pathlib import Path
 
 import numpy as np
 from scipy.special import betaincinv
 from scipy.stats import norm
 
 from hushmeter.checks import BoolArray, RngLike, whole
+from hushmeter.errors import DataError
+from hushmeter.learn.habits import DAY_STARTS_H
 from hushmeter.learn.statements import TOLERANCE_H, Finding, Findings, best_guesses, findings
+from hushmeter.releases.files import read_release
 from hushmeter.releases.labels import CELLS
 from hushmeter.releases.promise import Promise
-from hushmeter.releases.release import Release
+from hushmeter.releases.release import Release, View
+from hushmeter.releases.verify import verify
 from hushmeter.trace import JOULES_PER_KWH, SECONDS_PER_DAY, Trace
 
 RELEASES = 50
@@ -84,6 +89,23 @@ def released_findings(release: Release, *, tz: str | None = None) -> Findings:
         return Findings((), (), nothing, np.zeros((0, 2)), tz or release.promise.cells.zone, 0.0)
     trace, zone, noise = seen
     return findings(trace, tz=zone, noise_w=noise)
+
+
+def likely_findings(release: Release, *, tz: str | None = None) -> tuple[Finding, ...]:
+    """Return what is most likely from a release, also where it is not clear."""
+    seen = _attacked(release, tz)
+    return () if seen is None else best_guesses(seen[0], tz=seen[1], noise_w=seen[2])
+
+
+def read_for_attack(path: str | Path) -> Release:
+    """Read a release whose receipt verifies; raise `DataError` for another one."""
+    checked = verify(path)
+    if checked.problems:
+        raise DataError(
+            f"nothing was inferred from {path}, because its receipt does not verify: "
+            f"{checked.problems[0]}"
+        )
+    return read_release(path)
 
 
 def _attacked(release: Release, tz: str | None) -> tuple[Trace, str, float] | None:
@@ -156,8 +178,11 @@ def what_is_left(
     before = [f for f in stated.findings if f.kind in RULES]
     seeds = np.random.default_rng(rng).integers(0, 2**62, count)
     answers = np.zeros((len(before), count, 2), np.bool_)
+    found: tuple[Finding, ...] = ()
     for number, seed in enumerate(seeds if before else ()):
-        found = _answers(promise.release(trace, rng=int(seed)), zone)
+        # Tables without noise are the same in every release.
+        if number == 0 or not promise.exact:
+            found = _answers(promise.release(trace, rng=int(seed)), zone)
         for place, one in enumerate(before):
             same = [RULES[one.kind][0](one, other) for other in found if other.kind == one.kind]
             answers[place, number] = bool(same), any(same)
@@ -169,8 +194,57 @@ def what_is_left(
 
 def _answers(release: Release, zone: str) -> tuple[Finding, ...]:
     """The best guesses of an attacker who has a release and knows its noise."""
-    seen = _attacked(release, zone)
-    return () if seen is None else best_guesses(seen[0], tz=seen[1], noise_w=seen[2])
+    answers = likely_findings(release, tz=zone)
+    if release.promise.tables[0].name == CELLS:
+        return answers
+    for name, read in (
+        ("days", _from_days), ("typical-day", _from_typical_day), ("months", _from_months),
+    ):  # fmt: skip
+        if name in release.view_names:
+            answers += read(release.view(name))
+    return answers
+
+
+def _from_days(view: View) -> tuple[Finding, ...]:
+    """Guess that nobody was active on days of less than half of the usual use."""
+    away = view.values < 0.5 * np.median(view.values)
+    dates = [str(day) for day in np.asarray(view.labels["day"])[away]]
+    evidence = {"dates": dates, "count": len(dates), "days": away.size}
+    return (Finding("away", "", evidence, "likely"),)
+
+
+def _from_typical_day(view: View) -> tuple[Finding, ...]:
+    """Guess the night, the first and last use and the active hours from the mean day."""
+    hours = np.array([int(str(hour)[:2]) for hour in np.asarray(view.labels["hour"])])
+    cells = np.asarray(view.labels["cells"], np.float64)
+    mean = np.bincount(hours, view.values * cells, 24) / np.bincount(hours, cells, 24)
+    rise = np.diff(np.roll(mean, -DAY_STARTS_H))
+    first = DAY_STARTS_H + 1 + int(np.argmax(rise[: 13 - DAY_STARTS_H]))
+    late = 18 - DAY_STARTS_H
+    last = 19 + int(np.argmin(rise[late:]))
+    shares = (mean - mean.min()) / max(float(np.ptp(mean)), 1e-9)
+    found = [
+        Finding("night", "", {"watts": float(mean[2:5].mean())}, "about"),
+        Finding("active-hours", "", {"share_by_hour": shares.tolist()}, "likely"),
+    ]
+    for name, hour in (("first", first), ("last", last)):
+        evidence = {"hour": hour % 24, "weekend_hour": hour % 24}
+        evidence["tolerance_h"] = TOLERANCE_H[name][1]
+        found.append(Finding(f"{name}-use", "", evidence, "about"))
+    return tuple(found)
+
+
+def _from_months(view: View) -> tuple[Finding, ...]:
+    """Guess the seasons from the mean power of at least twelve months."""
+    months = np.asarray(view.labels["month"]).astype("datetime64[M]").astype(np.int64) % 12
+    cells = np.asarray(view.labels["cells"], np.float64)
+    if np.unique(months).size < 12:
+        return ()
+    mean = np.bincount(months, view.values, 12) / np.bincount(months, cells, 12)
+    quarters = np.array([np.roll(mean, -m)[:3].mean() for m in range(12)])
+    high, low = int(np.argmax(quarters)), int(np.argmin(quarters))
+    ratio = float(quarters[high] / max(quarters[low], 1e-9))
+    return (Finding("season", "", {"ratio": ratio, "high_month": high + 1}, "about"),)
 
 
 def _judge(before: Finding, answers: BoolArray) -> Remaining:
