@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-import re
-
 import gzip
+import re
 import warnings
 
 import numpy as np

@@ -31,6 +31,7 @@ from hushmeter.read.columns import (
 )
 from hushmeter.read.headers import (
     Layout,
+    Meaning,
     find_layout,
     find_parts,
     find_source,
@@ -321,7 +322,8 @@ def _choose(
     unused = [c.name for c in numbers if c not in wanted]
     if unused:
         task.notes.append(f"Columns that are no use of electricity: {', '.join(unused[:12])}.")
-    if not wanted:
+    priced = any(c.meaning.flow == "price" for c in numbers)
+    if not wanted or (priced and not any(_is_known(c.meaning) for c in wanted)):
         raise _nothing_wanted(task, numbers)
     meter = next((c for c in wanted if c.name == "watts"), None)
     if meter is not None and time.names == {"timestamp"}:
@@ -360,6 +362,11 @@ def _choose(
     return Plan(time, values, circuits, need_all=need_all)
 
 
+def _is_known(meaning: Meaning) -> bool:
+    """True for a header that states electricity or is general; beside prices, others are none."""
+    return bool(meaning.unit or meaning.flow or meaning.mains or meaning.counter or meaning.generic)
+
+
 def _refuse_beside_production(task: Task, numbers: Sequence[Column]) -> None:
     """Refuse a table of production in which no column states what the home draws or uses."""
     produced = next((c for c in numbers if c.meaning.flow == "production"), None)
@@ -382,10 +389,10 @@ def _nothing_wanted(task: Task, numbers: Sequence[Column]) -> DataError:
     first = next((c for c in numbers if c.meaning.flow in UNUSED), None)
     if first is None:
         return task.error("has no power column, only numbers without a name.")
-    return task.error(
-        f"has no power column: {first.name!r} is {_words(first.meaning.flow)}, not "
-        "what the home used; if it is the meter after all, name it (`value_column=`)."
-    )
+    named = first.meaning.flow in ("battery", "other")
+    advice = "; if it is the meter after all, name it (`value_column=`)" if named else ""
+    what = f"{first.name!r} is {_words(first.meaning.flow)}, not what the home used{advice}"
+    return task.error(f"has no power column: {what}.")
 
 
 def _best_group(wanted: Sequence[Column]) -> list[Column]:
@@ -400,11 +407,12 @@ def _best_group(wanted: Sequence[Column]) -> list[Column]:
         pool = imports if imports and len(imports) < len(stated) and _are_apart(stated) else stated
     elif mains:
         pool = mains
-    known = [c for c in pool if c.meaning.flow or c.meaning.generic or c.meaning.mains]
     intervals = [c for c in pool if not c.meaning.counter]
     if len(intervals) < len(pool):
         # Beside a counter, a column of an unknown name is no energy of the same meter.
-        pool = [c for c in intervals if c in known] or [c for c in pool if c.meaning.counter]
+        pool = [c for c in intervals if c.meaning.flow or c.meaning.generic or c.meaning.mains] or [
+            c for c in pool if c.meaning.counter
+        ]
     energies = [c for c in pool if (c.meaning.unit or "").lower().endswith("wh")]
     if energies and len(energies) < len(pool) and (stated or len(energies) == 1):
         named = [c for c in pool if not c.meaning.generic and c not in energies]

@@ -103,7 +103,7 @@ def to_numbers(data: Any, decimal: str) -> tuple[FloatArray, BoolArray]:
         numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind)
         if not (numeric or pa.types.is_decimal(kind)):
             return np.full(len(data), np.nan), as_numpy(data.is_valid())
-        values: FloatArray = as_numpy(data.cast(pa.float64()), np.nan)
+        values: FloatArray = as_numpy(data.cast(pa.float64(), safe=False), np.nan)
         return values, np.zeros(len(data), dtype=np.bool_)
     text = pc.replace_substring_regex(data.cast(pa.string()), "[\\s\u00a0\u202f']", "")
     other = "." if decimal == "," else ","

@@ -67,7 +67,9 @@ def _units(kind: str) -> dict[str, str]:
 @lru_cache(maxsize=4096)
 def split_words(text: str) -> tuple[str, ...]:
     """Words of a header in lower case, without accents; CamelCase is split."""
-    text = WATT_HOURS.sub(lambda found: f" {(found[1] or '')[:1].lower()}Wh ", text)
+    text = WATT_HOURS.sub(
+        lambda found: f" {(found[1] or '')[:1].lower().replace('m', 'M')}Wh ", text
+    )
     for old, new in (("ø", "o"), ("Ø", "O"), ("æ", "ae"), ("Æ", "AE"), ("ł", "l"), ("ß", "ss")):
         text = text.replace(old, new)
     # The directions of a meter: A+ or +A is drawn, A- or -A is fed in.

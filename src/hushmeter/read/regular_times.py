@@ -26,6 +26,7 @@ LARGEST_W = 1e9
 MOST_LOST = 0.005
 # This many equal pauses in a row are rows of another length, and no gaps.
 LONG_RUN = 24
+MOST_LENGTHS = 10
 # Rows this many times longer than the usual one are totals of a day, a month or a year.
 TOTAL_ROWS = 24.0
 LONGEST_PAUSE = 1.5
@@ -310,6 +311,11 @@ def _usual_lengths(
     if kept.size == 0:
         raise task.error(f"has no reading of {short_duration(usual)}.")
     if not (task.options.interval_s is not None or totals.all()):
+        if np.unique(durations).size > MOST_LENGTHS and kept.size < 0.5 * order.size:
+            raise task.error(
+                f"has rows of {np.unique(durations).size} different lengths, such as the sessions "
+                "of a charger have: readings at regular times are needed."
+            )
         row = int(left[~totals][0])
         one, other = short_duration(usual), short_duration(float(durations[row]))
         raise task.error(

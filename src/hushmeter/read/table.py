@@ -32,6 +32,7 @@ from hushmeter.read.headers import (
     find_parts,
     find_source,
     find_unit,
+    has_other_unit,
     has_word,
     read_meaning,
 )
@@ -373,6 +374,7 @@ class RowChoice:
         self._texts: dict[str, Any] = {}
         self._left: list[IntArray] = []
         self.added: list[str] = []  # The registers that are added up
+        self._foreign = ""  # Why the unit of the rows is none of energy or power
         self._chosen = ""  # The column of the registers that the user chose
 
     def parts(self, rows: IntArray) -> list[IntArray]:
@@ -405,6 +407,8 @@ class RowChoice:
         units = [c for c in keys if has_word(c.name, "units")]
         for column in units:
             rows = self._one_unit(rows, column, keys)
+        if self.unit is None and self._foreign:
+            raise self.task.error(self._foreign)
         others = [c for c in keys if c not in units]
         if self.task.options.register is not None and keys:
             rows = self._asked(rows, keys, self.task.options.register, "register")
@@ -497,6 +501,9 @@ class RowChoice:
             if both or not electric:
                 raise self.task.error(f"holds gas or water (unit {others[0]}), not electricity.")
         if not electric:
+            foreign = [t for t in units if has_other_unit(t)]
+            if foreign and len(foreign) == len(units) and self.plan.values[0].meaning.unit is None:
+                self._foreign = f"is in {foreign[0]} ({column.name}), which is no unit of energy."
             return rows
         energies = [t for t in electric if (units[t] or "").lower().endswith("wh")] or electric
         if len({units[t] for t in energies}) == 1:
