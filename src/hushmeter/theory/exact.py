@@ -112,8 +112,8 @@ def exact_accuracy(
         With `switched`: the true jump d of the meter; Σ ± P of the switches if it is not given.
         [W]
     readings : Trace with states, optional
-        Instead of all of these: E[α_m] of Algorithm 1 before error correction, the mean over all
-        readings of this trace. The attacker knows the state at the first reading. See
+        Instead of all of these: E[α_m] of Algorithm 1 before error correction, the mean over the
+        readings of this trace after the first one, whose state the attacker knows. See
         `hushmeter.theory.exact.series_accuracy`, which needs a mechanism with a grid.
 
     Returns
@@ -138,7 +138,9 @@ def exact_accuracy(
             raise InputError("give readings alone, without switched, trace, max_switches or jump.")
         if not isinstance(mechanism, GridDistribution):
             raise InputError("the accuracy of a series needs a mechanism with a grid.")
-        return float(series_accuracy(home, readings, mechanism=mechanism).mean())
+        if len(readings) < 2:
+            raise InputError("the accuracy of a series needs at least two readings.")
+        return float(series_accuracy(home, readings, mechanism=mechanism)[1:].mean())
     shares = appliance_accuracy(
         home,
         switched,
