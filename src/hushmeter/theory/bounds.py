@@ -32,6 +32,7 @@ from hushmeter.theory.exact import (
     ContinuousLaplace,
     NoiseDifference,
     exact_curve,
+    refuse_levels,
     series_accuracy,
     switch_vector,
 )
@@ -161,7 +162,7 @@ def bounds(
     Raises
     ------
     InputError
-        If the arguments contradict each other or are out of range.
+        If the arguments contradict each other or are out of range, or an appliance has levels.
 
     Notes
     -----
@@ -177,6 +178,7 @@ def bounds(
     (0.732, 0.995)
     """
     one_of("form", form, FORMS)
+    refuse_levels(home)
     known = Conditions() if conditions is None else conditions
     noise, scale, step = _noise(home, epsilon, sensitivity, known.mechanism)
     counts, power, cancelled = _switches(home, max_switches, known, readings)

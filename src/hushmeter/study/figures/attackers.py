@@ -37,7 +37,6 @@ from hushmeter.study.figures.sources import (
     PAPER_S,
     Source,
     find_building,
-    one_power_each,
     with_real_mains,
 )
 from hushmeter.study.sweep import paper_mechanism, release_on_grid
@@ -242,7 +241,7 @@ def _tell_magnitude(found: Comparison, source: Source) -> str:
     test = source.case.test
     most = np.abs(np.diff(test.truth().astype(np.int8), axis=0)).sum(axis=1)
     series = series_bounds(
-        one_power_each(source.case.home), len(test) - 1, EPSILONS, max_switches=most
+        source.case.home.one_power_each(), len(test) - 1, EPSILONS, max_switches=most
     )
     listed = []
     for one in series.series[:2]:

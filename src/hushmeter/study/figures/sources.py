@@ -173,12 +173,6 @@ def all_sets(data: Path) -> Iterator[tuple[str, Trace]]:
             yield one.name, trace
 
 
-def one_power_each(home: Home) -> Home:
-    """Return the home in the paper's model: one mean power for each appliance, no levels."""
-    plain = [Appliance(a.name, a.power, (), a.run_s, a.runs_per_day) for a in home.appliances]
-    return Home(plain, home.tolerance, home.base_load, home.name)
-
-
 def _real_home(setting: Setting, segment: str, sets: tuple[RealSet, ...]) -> Source | None:
     """The source of the paper's segment, else of the first data set in the folder, else None."""
     if setting.data is None:
@@ -198,7 +192,7 @@ def _real_home(setting: Setting, segment: str, sets: tuple[RealSet, ...]) -> Sou
 def _learnt(setting: Setting, name: str, trace: Trace, note: str) -> Source:
     """A source whose powers and tolerance are learnt from the sub-meters of the same trace."""
     learnt: LearntHome = learn_home(trace, denoised=True, name=name)
-    home = one_power_each(learnt.home)
+    home = learnt.home.one_power_each()
     part = learnt.trace if setting.readings is None else learnt.trace[: setting.readings]
     case = Case(name, home, learnt.trace, part)
     return Source(case, name, name + note, True, _describe(home, part))
