@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hushmeter.attack.base import Attacker
-from hushmeter.attack.population import drop_silent_days, label_types
 from hushmeter.attack.registry import attackers
-from hushmeter.attack.semi_blind import SemiBlind, learn_population
+from hushmeter.attack.semi_blind import SemiBlind, drop_silent_days, label_types, learn_population
 from hushmeter.attack.strongest import Strongest
 from hushmeter.checks import BoolArray, one_of, whole
 from hushmeter.errors import DataError, HushmeterError

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hushmeter.formatting import (
     count_of,
@@ -10,6 +12,7 @@ from hushmeter.formatting import (
     format_watts,
     out_of_100,
     short_duration,
+    spread_out,
 )
 
 
@@ -52,3 +55,17 @@ def test_a_count_has_its_singular():
 )
 def test_odds_are_never_rounded_up_to_certainty(share, words):
     assert out_of_100(share) == words
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=30, unique=True), st.integers(2, 9))
+def test_a_choice_keeps_both_ends_and_the_order(values, most):
+    chosen = spread_out(values, most)
+    assert chosen[0] == values[0]
+    assert chosen[-1] == values[-1]
+    assert len(chosen) == min(most, len(values))
+    assert sorted(map(values.index, chosen)) == list(map(values.index, chosen))
+
+
+def test_a_choice_is_spread_evenly():
+    assert spread_out([3.0, 2.0], 5) == [3.0, 2.0]
+    assert spread_out(range(9), 5) == [0, 2, 4, 6, 8]

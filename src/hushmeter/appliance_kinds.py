@@ -83,6 +83,17 @@ class ApplianceKind:
         return min(float(SECONDS_PER_DAY), 60.0 * minutes)
 
 
+@dataclass(frozen=True)
+class Household:
+    """What a household uses above its base load on a day at home."""
+
+    name: str
+    power_w: Range  # Power above the base load [W]
+    day_wh: Range  # Energy of a day above the base load [Wh]
+    basis: str  # Explanation of the high values
+    sources: tuple[str, ...]  # Public sources of the numbers
+
+
 class Catalogue(Mapping[str, ApplianceKind]):
     """The kinds of appliances by name.
 
@@ -100,11 +111,30 @@ class Catalogue(Mapping[str, ApplianceKind]):
     """
 
     @cached_property
+    def _file(self) -> dict[str, Any]:
+        text = resources.files("hushmeter").joinpath(FILE).read_text(encoding="utf-8")
+        return tomllib.loads(text)
+
+    @cached_property
     def _kinds(self) -> dict[str, ApplianceKind]:
         """The kinds in the order of the file."""
-        text = resources.files("hushmeter").joinpath(FILE).read_text(encoding="utf-8")
-        table = tomllib.loads(text)
-        return {entry["name"]: _kind(entry, table["sources"]) for entry in table["kind"]}
+        sources = self._file["sources"]
+        return {entry["name"]: _kind(entry, sources) for entry in self._file["kind"]}
+
+    @cached_property
+    def households(self) -> dict[str, Household]:
+        """The households by name; the last one has the largest numbers."""
+        sources = self._file["sources"]
+        return {
+            entry["name"]: Household(
+                entry["name"],
+                Range(*map(float, entry["power_w"])),
+                Range(*map(float, entry["day_wh"])),
+                entry["basis"],
+                tuple(sources[key] for key in entry["sources"]),
+            )
+            for entry in self._file["household"]
+        }
 
     @cached_property
     def _names(self) -> dict[str, str]:

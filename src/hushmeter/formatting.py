@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from typing import TypeVar
+
+Item = TypeVar("Item")
 
 
 def out_of_100(share: float) -> str:
@@ -37,6 +40,13 @@ def format_two_digits(value: float) -> str:
 def count_of(number: int, one: str, many: str | None = None) -> str:
     """Return a number with its noun, such as "1 file" or "3 files"."""
     return f"{number} {one if number == 1 else many or f'{one}s'}"
+
+
+def spread_out(values: Sequence[Item], most: int) -> list[Item]:
+    """Choose at most `most` of the values evenly, with the first and the last among them."""
+    if len(values) <= most:
+        return list(values)
+    return [values[round(i * (len(values) - 1) / (most - 1))] for i in range(most)]
 
 
 def short_duration(seconds: float) -> str:

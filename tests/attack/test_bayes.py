@@ -254,36 +254,6 @@ def test_bad_parameters(evening):
         Bayes(crowd).fit(synth.trace(crowd, 100)).predict([100.0])
 
 
-def test_saved_and_read_again(evening, tmp_path):
-    home, train, test = evening
-    mechanism = Laplace(epsilon=1.0, sensitivity=10.0)
-    attacker = Bayes(home, mechanism=mechanism).fit(train)
-    attacker.save(tmp_path / "attacker.npz")
-    again = Bayes.load(tmp_path / "attacker.npz")
-    assert (again.predict(test) == attacker.predict(test)).all()
-    assert again.mechanism.scale == mechanism.scale
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        {"idle_": np.array([0])},
-        {"means_": ()},
-        {"initial_": (np.ones(1),)},
-        {"means_": "text"},
-        {"pairs_": np.array([[0, 1]])},
-        {"pairs_": np.array([[0, 99]]), "pair_transitions_": (np.ones((4, 4)) / 4,)},
-    ],
-)
-def test_a_damaged_file_is_refused(evening, tmp_path, damage):
-    home, train, _ = evening
-    attacker = Bayes(home).fit(train)
-    vars(attacker).update(damage)
-    attacker.save(tmp_path / "attacker.npz")
-    with pytest.raises(DataError):
-        Bayes.load(tmp_path / "attacker.npz")
-
-
 def real_mains(length: int, seed: int) -> tuple[Home, Trace]:
     """A kettle and a heater beside unmetered loads that look like levels of appliances."""
     rng = np.random.default_rng(seed)

@@ -143,31 +143,3 @@ def test_bad_parameters(evening):
     trace = synth.trace(crowd, 200)
     with pytest.raises(InputError, match="2097152 states"):
         FactorialHmm(crowd).fit(trace).predict(trace)
-
-
-def test_saved_and_read_again(evening, tmp_path):
-    home, train, test = evening
-    mechanism = Laplace(epsilon=1.0, sensitivity=10.0)
-    attacker = FactorialHmm(home, mechanism=mechanism).fit(train)
-    attacker.save(tmp_path / "attacker.npz")
-    again = FactorialHmm.load(tmp_path / "attacker.npz")
-    assert (again.predict(test) == attacker.predict(test)).all()
-    assert again.mechanism.scale == mechanism.scale
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        {"idle_": np.array([0])},
-        {"levels_": ()},
-        {"initial_": (np.ones(1),)},
-        {"levels_": "text"},
-    ],
-)
-def test_a_damaged_file_is_refused(evening, tmp_path, damage):
-    home, train, _ = evening
-    attacker = FactorialHmm(home).fit(train)
-    vars(attacker).update(damage)
-    attacker.save(tmp_path / "attacker.npz")
-    with pytest.raises(DataError):
-        FactorialHmm.load(tmp_path / "attacker.npz")

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
-from hushmeter.attack import network
+import hushmeter as hm
+from hushmeter.attack import network, recurrent_net
 from hushmeter.attack.network import Cells, Encoder, Noise, build_net, evaluate
+from hushmeter.errors import MissingExtraError
 
 torch = pytest.importorskip("torch", reason="needs the extra deep")
 
@@ -66,3 +71,22 @@ def test_weights_survive_a_copy_and_the_generator_is_left_alone():
     assert torch.equal(torch.rand(3), expected)
     for one, two in zip(weights, network.weights_of(again), strict=True):
         np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize(
+    ("name", "module"), [("tcn", network), ("semi-blind", network), ("rnn", recurrent_net)]
+)
+def test_a_missing_torch_is_reported_at_once(monkeypatch, name, module):
+    monkeypatch.setattr(module, "find_spec", lambda _: None)
+    with pytest.raises(MissingExtraError, match=r'pip install "\.\[deep\]"'):
+        hm.attackers[name](hm.synth.ready_home("evening"))
+
+
+def test_torch_is_imported_only_to_train():
+    code = (
+        "import sys, hushmeter as hm\n"
+        "home = hm.synth.ready_home('evening')\n"
+        "made = [hm.attackers[name](home) for name in ('tcn', 'semi-blind', 'rnn')]\n"
+        "assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

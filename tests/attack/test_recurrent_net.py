@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
 from hushmeter import synth
 from hushmeter.attack.recurrent_net import RecurrentNet, _one_step, _Windows
-from hushmeter.errors import DataError, InputError, MissingExtraError, NotFittedError
+from hushmeter.errors import DataError, InputError, NotFittedError
 from hushmeter.home import Appliance, Home
 from hushmeter.scoring import score
 
@@ -107,21 +104,6 @@ def test_bad_parameters_are_refused(settings):
         RecurrentNet(HOME, settings=settings)
     with pytest.raises(InputError, match="seed"):
         RecurrentNet(HOME, seed=-1)
-
-
-def test_a_missing_torch_is_reported_at_once(monkeypatch):
-    monkeypatch.setattr("hushmeter.attack.recurrent_net.find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r'pip install "\.\[deep\]"'):
-        RecurrentNet(HOME)
-
-
-def test_torch_is_imported_only_to_train():
-    code = (
-        "import sys, hushmeter as hm\n"
-        "hm.attackers['rnn'](hm.synth.ready_home('evening'))\n"
-        "assert 'torch' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_one_reading_needs_no_recurrent_step():

@@ -146,3 +146,35 @@ def test_positions_outside_their_arrays_are_refused(tmp_path, trace, attacker):
 def test_missing_files_are_one_sentence(tmp_path):
     with pytest.raises(DataError, match="cannot be read"):
         load_attacker(tmp_path / "none.npz")
+
+
+@pytest.mark.parametrize("name", ["bayes", "fhmm"])
+def test_a_model_and_its_mechanism_come_back(tmp_path, trace, name):
+    attacker = hm.attackers[name](HOME, mechanism=Laplace(1.0, 10.0)).fit(trace)
+    attacker.save(tmp_path / "a.npz")
+    copy = type(attacker).load(tmp_path / "a.npz")
+    np.testing.assert_array_equal(copy.predict(trace), attacker.predict(trace))
+    assert copy.mechanism.scale == attacker.mechanism.scale
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("bayes", {"idle_": np.array([0])}),
+        ("bayes", {"means_": ()}),
+        ("bayes", {"initial_": (np.ones(1),)}),
+        ("bayes", {"means_": "text"}),
+        ("bayes", {"pairs_": np.array([[0, 1]])}),
+        ("bayes", {"pairs_": np.array([[0, 99]]), "pair_transitions_": (np.ones((4, 4)) / 4,)}),
+        ("fhmm", {"idle_": np.array([0])}),
+        ("fhmm", {"levels_": ()}),
+        ("fhmm", {"initial_": (np.ones(1),)}),
+        ("fhmm", {"levels_": "text"}),
+    ],
+)
+def test_a_damaged_model_is_refused(tmp_path, trace, name, damage):
+    attacker = hm.attackers[name](HOME).fit(trace)
+    vars(attacker).update(damage)
+    attacker.save(tmp_path / "a.npz")
+    with pytest.raises(DataError):
+        type(attacker).load(tmp_path / "a.npz")

@@ -7,14 +7,16 @@ import pytest
 
 import hushmeter as hm
 from hushmeter.attack.network import NetSettings
-from hushmeter.attack.population import (
+from hushmeter.attack.semi_blind import (
     HomeData,
     PopulationWindows,
+    SemiBlind,
     label_types,
+    learn_population,
+    raise_thresholds,
     strange_circuits,
     type_of,
 )
-from hushmeter.attack.semi_blind import SemiBlind, learn_population, raise_thresholds
 from hushmeter.errors import DataError, InputError, MissingExtraError, NotFittedError
 from hushmeter.scoring import score
 

@@ -78,6 +78,17 @@ def test_it_is_not_below_the_guess_without_data(fitted, train, scale):
     assert found.alpha >= floor - 0.005
 
 
+def choose_among(candidate, states):
+    """The choice of a strongest attacker with a single candidate, from readings without noise."""
+    power = states * HOME.powers
+    train = hm.Trace(100 + power.sum(axis=1), 6.0, states=states, power=power)
+    attackers._registered[candidate.name] = candidate
+    try:
+        return Strongest(HOME, candidates=(candidate.name,)).fit(train).choose()
+    finally:
+        del attackers._registered[candidate.name]
+
+
 def test_a_weak_appliance_is_answered_without_data():
     class Wrong(AllOff):
         name: ClassVar[str] = "wrong-lamp"
@@ -86,15 +97,7 @@ def test_a_weak_appliance_is_answered_without_data():
             return np.stack([seen.readings > 1000, seen.readings % 2000 < 130], axis=1)
 
     states = np.stack([np.arange(500) % 10 == 0, np.arange(500) % 3 == 0], axis=1)
-    power = states * HOME.powers
-    train = hm.Trace(100 + power.sum(axis=1), 6.0, states=states, power=power)
-
-    registry = attackers._registered
-    registry["wrong-lamp"] = Wrong
-    try:
-        choice = Strongest(HOME, candidates=("wrong-lamp",)).fit(train).choose()
-    finally:
-        del registry["wrong-lamp"]
+    choice = choose_among(Wrong, states)
     assert choice.without_data == ("lamp",)
     assert choice.name == "wrong-lamp"
     assert "answers without data about lamp" in choice.sentence
@@ -144,14 +147,7 @@ def test_a_gain_in_one_part_does_not_pay_for_a_loss_in_the_other():
     place = np.arange(1000)
     lamp = np.where(place < 200, place % 10 > 0, place % 10 == 0)
     states = np.stack([place % 10 == 5, lamp], axis=1)
-    power = states * HOME.powers
-    train = hm.Trace(100 + power.sum(axis=1), 6.0, states=states, power=power)
-    registry = attackers._registered
-    registry["seasonal"] = Seasonal
-    try:
-        choice = Strongest(HOME, candidates=("seasonal",)).fit(train).choose()
-    finally:
-        del registry["seasonal"]
+    choice = choose_among(Seasonal, states)
     # Over both parts the gain is exactly balanced; in the second part alone it is a loss.
     assert choice.without_data == ("lamp",)
 

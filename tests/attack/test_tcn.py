@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
 import hushmeter as hm
 from hushmeter.attack.network import Cells, Encoder, NetSettings
 from hushmeter.attack.tcn import THRESHOLD, Tcn, TrainingData, Windows
-from hushmeter.errors import DataError, InputError, MissingExtraError, NotFittedError
+from hushmeter.errors import DataError, InputError, NotFittedError
 from hushmeter.home import Appliance, Home
 from hushmeter.noise import Gaussian, Laplace, Staircase
 from hushmeter.scoring import score
@@ -212,18 +209,3 @@ def test_bad_parameters_are_refused():
         Tcn(HOME, seed=-1)
     with pytest.raises(InputError, match="settings must be a NetSettings, got 3"):
         Tcn(HOME, settings=3)
-
-
-def test_a_missing_torch_is_reported_at_once(monkeypatch):
-    monkeypatch.setattr("hushmeter.attack.network.find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r'pip install "\.\[deep\]"'):
-        Tcn(HOME)
-
-
-def test_torch_is_imported_only_to_train():
-    code = (
-        "import sys, hushmeter as hm\n"
-        "hm.attackers['tcn'](hm.synth.ready_home('evening'))\n"
-        "assert 'torch' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)

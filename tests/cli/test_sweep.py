@@ -7,7 +7,6 @@ import json
 import pandas as pd
 
 import hushmeter as hm
-from hushmeter.cli.sweep import _some
 from hushmeter.study.definition import read_study
 from tests.cli.test_commands import run
 from tests.study.test_sweep import STUDY
@@ -45,8 +44,3 @@ def test_the_study_lies_beside_its_results_and_finds_its_files(tmp_path):
     assert (kept.cases[0].test.readings == asked.cases[0].test.readings).all()
     page = run("report", tmp_path / "out", "-o", tmp_path / "report.html")
     assert "study.toml" not in page.stdout
-
-
-def test_a_table_shows_a_few_of_many_values():
-    assert _some([3.0, 2.0], 5) == [3.0, 2.0]
-    assert _some([float(i) for i in range(9)], 5) == [0, 2, 4, 6, 8]

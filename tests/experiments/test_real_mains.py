@@ -25,7 +25,7 @@ from experiments.real_mains import (
 import hushmeter as hm
 from experiments import real_mains
 from hushmeter.attack.bayes import Bayes
-from hushmeter.attack.population import drop_silent_days
+from hushmeter.attack.semi_blind import drop_silent_days
 from hushmeter.errors import DataError, InputError
 from tests.experiments.conftest import run_experiment
 

@@ -128,7 +128,7 @@ def test_the_broker_may_die_at_any_moment(broker, tmp_path, kills, monkeypatch):
         seen.setdefault(json.loads(payload)["start"], set()).add(payload)
     assert all(len(payloads) == 1 for payloads in seen.values())
     with State(tmp_path / "s.db", terms.describe()) as state:
-        assert state.undelivered(running.service.sinks[0].name, 1 << 62) == []
+        assert state.undelivered(running.service.couriers[0].sink.name, 1 << 62) == []
         assert len(state.windows(0, 1 << 40)) == hours
 
 

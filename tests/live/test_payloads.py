@@ -1,20 +1,25 @@
 """Payloads: every documented form is read, everything else gets one sentence without content."""
 
 import json
+import math
+import re
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hushmeter.clock import SECOND
-from hushmeter.errors import InputError, UnknownNameError
+from hushmeter.errors import DataError, InputError, UnknownNameError
 from hushmeter.live.payloads import (
+    LAST_NS,
     NotAReading,
     NoValue,
     PayloadError,
     PayloadOptions,
     Skip,
     make_parser,
+    preview,
 )
 
 NOON = 1_709_294_400 * SECOND  # 2024-03-01T12:00:00Z
@@ -139,6 +144,93 @@ def test_options():
         make_parser("number", PayloadOptions(unit="kWh"))
     with pytest.raises(UnknownNameError, match="tasmota"):
         make_parser("tasmot")
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload", "error"),
+    [
+        ("shelly2", b'{"params":{"ts":NaN,"em:0":{"act_power":5}}}', NotAReading),
+        ("shelly2", b'{"params":{"ts":Infinity,"em:0":{"act_power":5}}}', NotAReading),
+        ("shelly2", b'{"params":{"ts":-9e9,"em:0":{"act_power":5}}}', NotAReading),
+        ("tasmota", b'{"ENERGY":{"Power":[1e308,1e308]}}', PayloadError),
+        ("tasmota", b'{"ENERGY":{"Power":[1e999,-1e999]}}', PayloadError),
+        ("json:w", b'{"w":5,"time":' + 400 * b"9" + b"}", NotAReading),
+        ("json:w", b'{"w":5,"time":' + 5000 * b"9" + b"}", PayloadError),
+        ("json:w", b'{"w":' + 400 * b"9" + b"}", PayloadError),
+        ("json:w", 100_000 * b'{"w":', PayloadError),
+        ("csv", b"9999-12-31T23:59:59-23:59,5", NotAReading),
+        ("csv", b"0001-01-01T00:00:00+23:59,5", NotAReading),
+        ("dsmr", with_checksum(TELEGRAM.replace("240301130000W", "249901130000W")), None),
+    ],
+)
+def test_one_message_never_ends_a_stream(kind, payload, error):
+    """Each of these ended the thread of the broker with an exception of Python itself."""
+    if error is None:
+        assert make_parser(kind)("t", payload)[1] == 318.0
+        return
+    with pytest.raises(error):
+        make_parser(kind)("t", payload)
+
+
+SEEDS = {
+    "number": [b"123.5", b"unavailable", b'"7"'],
+    "csv": [b"2024-03-01T12:00:00Z,250", b"1709294400;0,5"],
+    "json:a.w": [b'{"time":"2024-03-01T12:00:00Z","a":{"w":5,"unit":"kW"}}', b'{"a":[{"w":1}]}'],
+    "statestream": [b"812", b"unknown"],
+    "tasmota": [b'{"Time":"2024-03-01T12:00:00","ENERGY":{"Total":3.1,"Power":[59,1.5]}}'],
+    "shelly1": [b"310.77"],
+    "shelly2": [b'{"params":{"ts":1709294400.0,"em:0":{"total_act_power":431.2}}}'],
+    "dsmr": [with_checksum(TELEGRAM)],
+}
+TOKENS = [
+    b"NaN", b"Infinity", b"-Infinity", b"1e308", b"-1e308", b"1e999", b"null", b"true", b"[]", b"{}",
+    b'""', b"0", b"-0.0", b"9" * 400, b"9" * 5000, b"[" * 2000, b'{"a":' * 500, b"\xff\xfe", b"\0",
+    b"unavailable", b"1970-01-01T00:00:00Z", b"9999-12-31T23:59:59+00:00", b",", b";", b'"', b"*kW",
+    "٣".encode(), "²".encode(), "\ud800".encode("utf-8", "surrogatepass"),
+]  # fmt: skip
+
+
+def mutated(rng, payload):
+    """Return a payload after one to three random changes."""
+    for _ in range(rng.integers(1, 4)):
+        first, last = sorted(rng.integers(0, len(payload) + 1, 2).tolist())
+        token = TOKENS[rng.integers(len(TOKENS))]
+        kind = rng.integers(4)
+        if kind == 0:
+            payload = payload[:first] + token + payload[last:]
+        elif kind == 1:
+            payload = payload[:first] + token + payload[first:]
+        elif kind == 2:
+            payload = payload[:first] + payload[last:]
+        else:
+            numbers = list(re.finditer(rb"[0-9.]+", payload))
+            if numbers:
+                found = numbers[rng.integers(len(numbers))]
+                payload = payload[: found.start()] + token + payload[found.end() :]
+    return payload
+
+
+@pytest.mark.parametrize("count", [600, pytest.param(35_000, marks=pytest.mark.slow)])
+def test_mutated_payloads_raise_no_foreign_error(count):
+    rng = np.random.default_rng(37)
+    parsers = {kind: make_parser(kind, PayloadOptions(zone="Europe/Berlin")) for kind in SEEDS}
+    for number in range(count):
+        kind = list(SEEDS)[number % len(SEEDS)]
+        payload = mutated(rng, SEEDS[kind][rng.integers(len(SEEDS[kind]))])
+        try:
+            moment, watts = parsers[kind]("a/state", payload)
+        except PayloadError as error:
+            moment, watts = error.moment, None
+        assert moment is None or 0 <= moment < LAST_NS
+        assert watts is None or math.isfinite(watts)
+
+
+def test_a_file_that_cannot_be_streamed_gets_advice_that_fits():
+    parse = make_parser("csv", PayloadOptions(zone="UTC"))
+    with pytest.raises(DataError, match=r"row 1 .*ISO 8601.*begins with a time.*portals\.$"):
+        preview([b"01/03/2024,00:00,0.31"], parse, "portal.csv")
+    with pytest.raises(DataError, match=r"row 2 .*not a number; write a number"):
+        preview([b"2024-03-01T00:00:00Z,5", b"2024-03-01T00:01:00Z,>5"], parse, "meter.csv")
 
 
 @settings(max_examples=40)

@@ -1,7 +1,9 @@
 """The service: neighbouring streams look the same, budgets end, faults get one sentence."""
 
 import json
+import socket
 import threading
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import numpy as np
@@ -12,10 +14,10 @@ from hushmeter.clock import SECOND
 from hushmeter.errors import DataError, InputError
 from hushmeter.home import LearntFrom
 from hushmeter.ledger import DayChange, open_ledger
-from hushmeter.live.addresses import HttpSink, LineSource
+from hushmeter.live.addresses import HttpSink, LineSource, SinkError
 from hushmeter.live.payloads import make_parser
 from hushmeter.live.service import Feed, LedgerAccount, Service
-from hushmeter.live.state import State, read_state
+from hushmeter.live.state import Item, State, read_state
 from tests.live.streams import (
     BEGIN,
     HOUR,
@@ -222,7 +224,7 @@ def test_faults_are_logged_once_and_without_readings(tmp_path):
         "31415 W\n",
         "2024-03-01T00:00:00,31415\n",
         "x,31415\n",
-        "2999-01-01T00:00:00Z,31415\n",
+        "2199-01-01T00:00:00Z,31415\n",
     ]
     table.write_text("".join(text[:30] + broken * 50 + text[10:30] + text[30:]))
     witness = Witness()
@@ -254,10 +256,90 @@ def test_one_wrong_time_does_not_close_the_windows_of_years(tmp_path):
     assert all(m["complete"] for m in witness.messages("window"))
 
 
+@pytest.mark.parametrize("wrong", [1, 3])
+@pytest.mark.parametrize("changes", [False, True])
+def test_first_readings_of_1970_close_and_charge_nothing_since(tmp_path, wrong, changes):
+    """A meter whose clock is not set yet sends one or several readings of 1970."""
+    terms = make_terms(interval_s=900.0, hold=changes)
+    trace = make_trace(2, interval_s=900.0)
+    table = write_table(tmp_path / "meter.csv", trace)
+    head, *rows = table.read_text().splitlines(keepends=True)
+    early = [f"1970-01-01T00:{15 * n:02d}:00Z,5\n" for n in range(wrong)]
+    table.write_text("".join([head, *early, *rows]))
+    url, witness = f"sqlite:///{tmp_path}/ledger.db", Witness()
+    with open_ledger(url, create=DayChange(3000.0, 8000.0)):
+        pass
+    until = BEGIN + 48 * HOUR if changes else None
+    with State(tmp_path / "s.db", terms.describe()) as state:
+        feed = Feed(
+            LineSource(table, follow=False), make_parser("csv"), by_readings=True, until_ns=until
+        )
+        account = LedgerAccount(url, "m1", "load", terms, state)
+        service = Service(terms, state, feed, [witness], account=account)
+        if changes and wrong > 1:
+            # A long time without a change follows from values, so it cannot begin new windows.
+            with pytest.raises(DataError, match="first readings are of 1970-01-01T00:00:00Z"):
+                service.run()
+            assert witness.items == []
+            return
+        service.run()
+    values = [m for m in witness.messages("window") if m["watts"] is not None]
+    assert [m["start"] for m in values if m["start"] > "2000"] == [
+        f"2024-03-0{1 + hour // 24}T{hour % 24:02d}:00:00Z" for hour in range(48)
+    ]
+    with open_ledger(url) as ledger:
+        days = {row["period"] for row in ledger.history("m1")}
+    assert {day for day in days if day > "2000"} == {"2024-03-01", "2024-03-02"}
+    assert len(days) <= 3
+    assert len(witness.items) < 1100
+
+
+def test_a_file_with_one_reading_is_read(tmp_path):
+    table, witness = tmp_path / "meter.csv", Witness()
+    table.write_text("2024-03-01T00:00:00Z,5\n")
+    terms = make_terms(interval_s=3600.0, hold=True)
+    with State(tmp_path / "s.db", terms.describe()) as state:
+        feed = Feed(
+            LineSource(table, follow=False), make_parser("csv"), by_readings=True,
+            until_ns=BEGIN + 2 * HOUR,
+        )  # fmt: skip
+        Service(terms, state, feed, [witness]).run()
+    assert [row.mean for row in read_state(tmp_path / "s.db").windows] == [5.0, 5.0]
+
+
+def test_days_without_readings_cost_nothing(tmp_path):
+    trace = make_trace(6, interval_s=900.0)
+    table = write_table(tmp_path / "meter.csv", trace)
+    rows = table.read_text().splitlines(keepends=True)
+    table.write_text("".join(row for row in rows if row[5:10] not in ("03-03", "03-04")))
+    url, terms = f"sqlite:///{tmp_path}/ledger.db", make_terms(interval_s=900.0)
+    open_ledger(url, create=DayChange(3000.0, 8000.0)).close()
+    witness, lines = Witness(), []
+    with State(tmp_path / "s.db", terms.describe()) as state:
+        feed = Feed(LineSource(table, follow=False), make_parser("csv"), by_readings=True)
+        account = LedgerAccount(url, "m1", "load", terms, state)
+        Service(terms, state, feed, [witness], account=account, log=lines.append).run()
+    with open_ledger(url) as ledger:
+        days = sorted(row["period"][-2:] for row in ledger.history("m1"))
+    assert days == ["01", "02", "05", "06"]
+    assert len(witness.messages("window")) == 6 * 24
+    assert lines == []
+
+
+def test_a_torn_message_of_a_meter_that_sends_changes_is_not_logged(tmp_path):
+    """When such a meter sends follows from its values, so the log must not tell it."""
+    logs = []
+    for hold in (True, False):
+        bench = Bench(make_terms(hold=hold), tmp_path / f"{hold}.db", kind="csv")
+        bench.send(BEGIN + SECOND, b"torn")
+        logs.append(bench.log)
+        bench.state.close()
+    assert logs[0] == []
+    assert len(logs[1]) == 1
+
+
 def test_a_full_disk_publishes_nothing(tmp_path):
-    terms, witness = make_terms(), Witness()
-    bench = Bench(terms, tmp_path / "s.db")
-    bench.service.sinks = [witness]
+    bench = Bench(make_terms(), tmp_path / "s.db")
     for minute in range(60):
         bench.send(BEGIN + minute * 60 * SECOND, b"100")
     pages = bench.state._db.execute("PRAGMA page_count").fetchone()[0]
@@ -265,7 +347,7 @@ def test_a_full_disk_publishes_nothing(tmp_path):
     with pytest.raises(DataError, match="disk is full; nothing was published"):
         bench.tick(BEGIN + 480 * HOUR)
     committed = len(bench.state.windows(0, 1 << 40))
-    assert len(witness.items) <= committed < 480
+    assert len(bench.witness.items) <= committed < 480
     bench.state.close()
 
 
@@ -276,7 +358,6 @@ def test_a_long_stream_stays_flat(tmp_path):
 
     days, sizes = 250, {}
     bench = Bench(make_terms(grace_s=0.0), tmp_path / "s.db")
-    bench.service._on_item = None
     for day in range(days):
         for minute in range(1440):
             bench.send(BEGIN + (day * 1440 + minute) * 60 * SECOND, b"250")
@@ -382,6 +463,85 @@ def test_no_token_goes_to_another_host(tmp_path, monkeypatch):
     server.server_close()
     assert {path for path, _ in Redirect.seen} == {"/first"}
     assert "sends to another place, and the token must not go there" in log[0]
+
+
+class BadReceiver:
+    """A TCP server that answers no request properly: it hangs, or sends a byte now and then."""
+
+    def __init__(self, byte=b""):
+        self._listener, self._byte = socket.create_server(("127.0.0.1", 0)), byte
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}/"
+        self.asked, self.free = threading.Event(), threading.Event()
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self):
+        with suppress(OSError):
+            while True:
+                line, _ = self._listener.accept()
+                threading.Thread(target=self._answer, args=(line,), daemon=True).start()
+
+    def _answer(self, line):
+        self.asked.set()
+        with suppress(OSError), line:
+            line.sendall(self._byte and b"HTTP/1.1 200 OK\r\nX-Slow: ")
+            while not self.free.wait(0.05):
+                line.sendall(self._byte)
+
+    def close(self):
+        self.free.set()
+        self._listener.close()
+
+
+def test_a_receiver_that_hangs_drips_or_redirects_stops_no_other(tmp_path, monkeypatch):
+    """The first windows wait in a receiver for as long as the test likes; all others go on."""
+    monkeypatch.setattr("hushmeter.live.service.LAST_WAIT_S", 0.2)
+    monkeypatch.setattr("hushmeter.live.addresses.HTTP_WAIT_S", 600.0)
+    hanging, dripping = BadReceiver(), BadReceiver(b"x")
+    server = HTTPServer(("127.0.0.1", 0), Redirect)
+    Redirect.seen, Redirect.to = [], f"http://127.0.0.1:{server.server_port}/second"
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    terms, healthy, log = make_terms(), Witness(), []
+    urls = [hanging.url, dripping.url, f"http://127.0.0.1:{server.server_port}/first"]
+    trace = make_trace(2)
+    table = write_table(tmp_path / "meter.csv", trace[:60])
+    with State(tmp_path / "s.db", terms.describe()) as state:
+        feed = Feed(LineSource(table, follow=True), make_parser("csv"), by_readings=True)
+        sinks = [*(HttpSink(url, terms) for url in urls), healthy]
+        service = Service(terms, state, feed, sinks, log=log.append)
+        thread = threading.Thread(target=service.run)
+        thread.start()
+        for bad in (hanging, dripping):
+            assert bad.asked.wait(60)
+        # Both hold a request now. The rest of the two days comes after that.
+        with table.open("a") as file:
+            file.writelines(
+                f"{time}Z,{watts}\n"
+                for time, watts in zip(trace.times[61:], trace.readings[61:], strict=True)
+            )
+            file.write("2024-03-03T00:00:00Z,5\n")
+        healthy.wait_for(48 + 2)
+        service.stop()
+        thread.join()
+        assert not hanging.free.is_set()
+        waiting = [len(state.undelivered(sink.name, 1 << 62)) for sink in sinks]
+    for bad in (hanging, dripping):
+        bad.close()
+    server.shutdown()
+    server.server_close()
+    assert waiting == [50, 50, 50, 0]
+    assert len(healthy.messages("window")) == 48
+    assert {path for path, _ in Redirect.seen} == {"/first"}
+    assert sum("does not have every value" in line for line in log) == 3
+
+
+@pytest.mark.parametrize("byte", [b"", b"x"])
+def test_a_request_has_a_total_time(monkeypatch, byte):
+    monkeypatch.setattr("hushmeter.live.addresses.HTTP_WAIT_S", 0.5)
+    bad, item = BadReceiver(byte), Item("window", "w", 0, {})
+    sink = HttpSink(bad.url, make_terms())
+    with pytest.raises(SinkError, match="does not answer within"):
+        sink.publish(item)
+    bad.close()
 
 
 class Receiver(BaseHTTPRequestHandler):

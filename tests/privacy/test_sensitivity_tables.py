@@ -178,6 +178,20 @@ def test_a_moved_change_has_two_places():
     assert two == pytest.approx(math.sqrt(2) * one, abs=2)
 
 
+def register_neighbours(load, step, interval, rng):
+    """Readings [W] of a counter that is cut off to whole steps, without and with one kettle run.
+
+    The load [W] has a value for every second; the run has a random start, the counter any phase.
+    """
+    start = int(rng.integers(load.size - 180))
+    phase = rng.uniform(0, step * interval)
+    for watts in (0.0, 2100.0):
+        power = load.copy()
+        power[start : start + 180] += watts
+        counter = phase + np.concatenate([[0.0], np.cumsum(power)])[:: int(interval)]
+        yield np.diff(np.floor(counter / (step * interval))) * step
+
+
 def test_a_register_moves_all_later_cells(rng):
     """A counter cut off to whole steps: differences of neighbouring files, with a gap."""
     interval, step, count = 900.0, 4.0, 96 * 4
@@ -188,12 +202,6 @@ def test_a_register_moves_all_later_cells(rng):
     bounds = [sensitivity(table, change, WATT) for table in tables]
     load = rng.uniform(0, 500, count * 900)
     for _ in range(100):
-        start, phase = int(rng.integers(load.size - 180)), rng.uniform(0, step * interval)
-        cells = []
-        for watts in (0.0, 2100.0):
-            power = load.copy()
-            power[start : start + 180] += watts
-            counter = phase + np.concatenate([[0.0], np.cumsum(power)])[::900]
-            cells.append((np.diff(np.floor(counter / (step * interval))) * step)[positions])
+        cells = [one[positions] for one in register_neighbours(load, step, interval, rng)]
         for table, bound in zip(tables, bounds, strict=True):
             assert np.linalg.norm(table.sums(cells[1]) - table.sums(cells[0])) <= bound

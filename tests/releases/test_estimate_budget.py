@@ -19,11 +19,9 @@ from hushmeter.releases.labels import (
     REST,
     VIEWS,
     Cells,
-    cells_of,
     make_tables,
     model_month,
 )
-from hushmeter.trace import Metering
 
 KETTLE = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)], tolerance=20.0)
 RUNS = {1: (1, 1, 1, 1), 3: (math.sqrt(3), 3, 3, math.sqrt(3))}
@@ -215,90 +213,6 @@ def test_tables_with_the_same_labels_share_their_part_equally():
 def test_hours_cannot_cost_less_than_hours(cost):
     with pytest.raises(InputError, match="hourly_cost must be"):
         divide_budget(VIEWS, 3600.0, np.ones(4), cost)
-
-
-def steps_of(trace, tables, every="1h"):
-    """Exact sums of every table in steps of one watt, as a release adds them up."""
-    means = trace.coarsen(every).readings * trace.shares_present(every)
-    steps = np.floor(means + 0.5)
-    return [table.sums(steps) for table in tables]
-
-
-def moved(before, after):
-    return np.array([np.linalg.norm(a - b) for a, b in zip(after, before, strict=True)])
-
-
-@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
-@pytest.mark.parametrize("hours", [0.05, 1.0, 1.5, 3.0, 12.0, 23.5, 30.0, 60.0])
-def test_no_start_and_no_length_of_a_run_exceeds_the_lengths(zone, hours):
-    """All starts in steps of ten minutes, over a change of the clock and the end of a month."""
-    trace = hm.Trace(np.zeros(6 * 24 * 8), 600.0, "2024-03-27T23:00Z")
-    tables = make_tables(ALL, cells_of(hm.metered(trace, zone), "1h", of_days=True))
-    change = Change("x", 1000.0, 3600 * hours, 600.0, window=6)
-    limits = lengths_of(tables, [change], WATT)
-    rng = np.random.default_rng(1)
-    base = rng.uniform(0, 500, len(trace))
-    before = steps_of(trace.replace_readings(base), tables)
-    largest = np.zeros(len(tables))
-    for length in {hours, 0.7 * hours}:
-        for start in range(0, len(trace), 1 if hours < 2 else 5):
-            power = np.clip(6 * length - (np.arange(len(trace)) - start), 0, 1)
-            power[:start] = 0
-            after = steps_of(trace.replace_readings(base + 1000 * power), tables)
-            largest = np.maximum(largest, moved(before, after))
-    assert (largest <= limits + 1e-9).all()
-    # The bounds are nearly attained, except by the fold of runs that last a day and more.
-    plain = [n for n, t in enumerate(tables) if t.name in (CELLS, "days", "months", "year")]
-    attained = largest[plain] >= 0.9 * limits[plain]
-    assert attained.all() if hours < 20 else attained[[0, 2, 3]].all()
-
-
-@pytest.mark.parametrize("use", [None, 5400.0])
-def test_no_change_within_a_day_exceeds_the_lengths(use, rng):
-    trace = hm.Trace(rng.uniform(0, 500, 6 * 24 * 5), 600.0, "2024-10-25T22:00Z")
-    cells = cells_of(hm.metered(trace, "Europe/Berlin"), "1h", of_days=True)
-    tables = make_tables(ALL, cells)
-    unit = hm.resolve_unit("appliance", "day", interval_s=600.0, home=KETTLE, every="1h", use=use)
-    limits = lengths_of(tables, unit.changes, WATT)
-    before = steps_of(trace, tables)
-    day = np.repeat(cells.days.place, 6)
-    for _ in range(150):
-        rows = np.flatnonzero(day == rng.integers(5))
-        most = rows.size if use is None else round(use / 600)
-        chosen = rng.choice(rows, most, replace=False) if rng.random() < 0.5 else rows[:most]
-        readings = trace.readings.copy()
-        readings[chosen] += 2100.0
-        after = steps_of(trace.replace_readings(readings), tables)
-        assert (moved(before, after) <= limits + 1e-9).all()
-    if use is None:
-        # Any change within 25 hours: P·√25, P·25, P·25, P·√(23 + 2²) (one hour may occur twice).
-        np.testing.assert_allclose(limits[:4] / 2100, [5, 25, 25, math.sqrt(27)], rtol=0.02)
-
-
-def test_registers_stay_within_the_lengths(rng):
-    """A counter rounded to whole steps, with a gap: its phase moves every later cell."""
-    interval, step = 900.0, 4.0
-    metering = Metering(register_step_w=step)
-    steps = np.delete(np.arange(96 * 6), slice(152, 172))
-    trace = hm.Trace(
-        np.zeros(steps.size), interval, "2024-03-29T00:00Z", steps=steps, metering=metering
-    )
-    facts = hm.Metered(interval, metering, readings=96 * 6, times=trace)
-    unit = hm.resolve_unit("appliance", "run", interval_s=facts, home=KETTLE, every="1h")
-    tables = make_tables(ALL, cells_of(facts, "1h", of_days=True))
-    limits = lengths_of(tables, unit.changes, WATT)
-    load = rng.uniform(0, 500, 96 * 6 * 900)
-    for _ in range(60):
-        start, phase = int(rng.integers(load.size - 180)), rng.uniform(0, step * interval)
-        found = []
-        for watts in (0.0, 2100.0):
-            power = load.copy()
-            power[start : start + 180] += watts
-            counter = phase + np.concatenate([[0.0], np.cumsum(power)])[::900]
-            unit_ws = step * interval
-            readings = np.diff(np.floor(counter / unit_ws)) * unit_ws / interval
-            found.append(steps_of(trace.replace_readings(readings[steps]), tables))
-        assert (moved(*found) <= limits).all()
 
 
 def test_the_longest_of_several_changes_decides():

@@ -9,13 +9,14 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
+from tests.privacy.test_sensitivity_tables import register_neighbours
 
 import hushmeter as hm
 from hushmeter.errors import InputError, UnknownNameError
 from hushmeter.noise.gaussian import analytic_delta, joint_epsilon, joint_odds, joint_sigmas
 from hushmeter.privacy.sensitivity import Change
 from hushmeter.releases.estimate import lengths_of
-from hushmeter.releases.labels import VIEWS, cells_of, make_tables
+from hushmeter.releases.labels import CELLS, VIEWS, cells_of, make_tables
 from hushmeter.releases.promise import complete_days
 from hushmeter.releases.search import table_noise
 from hushmeter.trace import Metering
@@ -39,10 +40,10 @@ def promise_for(trace, zone="UTC", **request):
     return hm.Request(**given).resolve(hm.metered(trace, zone))
 
 
-def steps_of(trace, tables):
-    """Sums of hours that are rounded to watts, of every table."""
-    cells = np.floor(trace.coarsen("1h").readings + 0.5)
-    return [table.sums(cells) for table in tables]
+def steps_of(trace, tables, of_days=False):
+    """Sums of hours that are rounded to watts, of every table, as a release adds them up."""
+    means = trace.coarsen("1h").readings * (trace.shares_present("1h") if of_days else 1.0)
+    return [table.sums(np.floor(means + 0.5)) for table in tables]
 
 
 def lengths_between(one, other):
@@ -52,27 +53,42 @@ def lengths_between(one, other):
 # Sensitivities ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "Asia/Kolkata"])
+@pytest.mark.parametrize(
+    ("zone", "of_days"),
+    [
+        *((zone, False) for zone in ("UTC", "Europe/Berlin", "Asia/Kolkata")),
+        *((zone, True) for zone in ("UTC", "Europe/Berlin")),
+    ],
+)
 @pytest.mark.parametrize("hours", [0.05, 1.0, 1.5, 3.0, 12.0, 23.5, 30.0, 60.0])
-def test_no_start_and_no_length_of_a_run_exceeds_the_sensitivities(zone, hours):
+def test_no_start_and_no_length_of_a_run_exceeds_the_sensitivities(zone, of_days, hours):
     """All starts in steps of ten minutes, over a change of the clock and the end of a month."""
     trace = hm.Trace(np.zeros(6 * 24 * 8), 600.0, "2024-03-27T23:00Z")
     words = ALL if zone != "Asia/Kolkata" else (*VIEWS, "typical-week")
-    tables = make_tables(words, cells_of(hm.metered(trace, zone), "1h"))
+    tables = make_tables(words, cells_of(hm.metered(trace, zone), "1h", of_days=of_days))
     change = Change("x", 1000.0, 3600 * hours, 600.0, window=6)
     limits = lengths_of(tables, [change], WATT)
     base = np.random.default_rng(1).uniform(0, 500, len(trace))
-    before = steps_of(trace.replace_readings(base), tables)
-    largest = np.zeros(len(tables))
+
+    def sums(readings):
+        return [
+            table.sums(np.floor(readings.reshape(-1, 6).mean(axis=1) + 0.5)) for table in tables
+        ]
+
+    before, largest = sums(base), np.zeros(len(tables))
+    assert not lengths_between(
+        before, steps_of(trace.replace_readings(base), tables, of_days)
+    ).any()
     for length in {hours, 0.7 * hours}:
         for start in range(0, len(trace), 1 if hours < 2 else 5):
             power = np.clip(6 * length - (np.arange(len(trace)) - start), 0, 1)
             power[:start] = 0
-            after = steps_of(trace.replace_readings(base + 1000 * power), tables)
-            largest = np.maximum(largest, lengths_between(after, before))
+            largest = np.maximum(largest, lengths_between(sums(base + 1000 * power), before))
     assert (largest <= limits + 1e-9).all()
-    # The bounds of cells, days and months are nearly attained.
-    assert (largest[:3] >= 0.9 * limits[:3])[:: 1 if hours < 20 else 2].all()
+    # The bounds are nearly attained, except by the fold of runs that last a day and more.
+    plain = [n for n, t in enumerate(tables) if t.name in (CELLS, "days", "months", "year")]
+    attained = largest[plain] >= 0.9 * limits[plain]
+    assert attained[[n for n in range(len(plain)) if hours < 20 or n != 1]].all()
 
 
 ZONES = (
@@ -151,50 +167,45 @@ def test_none_of_many_random_changes_exceeds_the_sensitivities(seed):
     check_random_changes(60, 100, 10 + seed)
 
 
+@pytest.mark.parametrize("of_days", [False, True])
 @pytest.mark.parametrize("use", [None, 5400.0])
-def test_no_change_within_a_day_exceeds_the_sensitivities(use, rng):
+def test_no_change_within_a_day_exceeds_the_sensitivities(use, of_days, rng):
     trace = hm.Trace(rng.uniform(0, 500, 6 * 24 * 5), 600.0, "2024-10-25T22:00Z")
-    cells = cells_of(hm.metered(trace, "Europe/Berlin"), "1h")
+    cells = cells_of(hm.metered(trace, "Europe/Berlin"), "1h", of_days=of_days)
     tables = make_tables(ALL, cells)
     unit = hm.resolve_unit("appliance", "day", interval_s=600.0, home=KETTLE, every="1h", use=use)
     limits = lengths_of(tables, unit.changes, WATT)
-    before = steps_of(trace, tables)
+    before = steps_of(trace, tables, of_days)
     for _ in range(150):
         rows = np.flatnonzero(np.repeat(cells.days.place, 6) == rng.integers(5))
         most = rows.size if use is None else round(use / 600)
         chosen = rng.choice(rows, most, replace=False) if rng.random() < 0.5 else rows[:most]
         readings = trace.readings.copy()
         readings[chosen] += 2100.0
-        moved = lengths_between(steps_of(trace.replace_readings(readings), tables), before)
-        assert (moved <= limits + 1e-9).all()
+        after = steps_of(trace.replace_readings(readings), tables, of_days)
+        assert (lengths_between(after, before) <= limits + 1e-9).all()
     if use is None:
         # Any change within 25 hours: P·√25, P·25, P·25, P·√(23 + 2²) (one hour may occur twice).
         np.testing.assert_allclose(limits[:4] / 2100, [5, 25, 25, math.sqrt(27)], rtol=0.02)
 
 
-def test_registers_stay_within_the_sensitivities(rng):
+@pytest.mark.parametrize(("of_days", "gap"), [(False, slice(150, 170)), (True, slice(152, 172))])
+def test_registers_stay_within_the_sensitivities(of_days, gap, rng):
     """A counter rounded to whole steps, with a gap: its phase moves every later cell."""
     interval, step = 900.0, 4.0
     metering = Metering(register_step_w=step)
-    steps = np.delete(np.arange(96 * 6), slice(150, 170))
+    steps = np.delete(np.arange(96 * 6), gap)
     trace = hm.Trace(
         np.zeros(steps.size), interval, "2024-03-29T00:00Z", steps=steps, metering=metering
     )
     facts = replace(hm.metered(trace), readings=96 * 6)
     unit = hm.resolve_unit("appliance", "run", interval_s=facts, home=KETTLE, every="1h")
-    tables = make_tables(ALL, cells_of(facts, "1h"))
+    tables = make_tables(ALL, cells_of(facts, "1h", of_days=of_days))
     limits = lengths_of(tables, unit.changes, WATT)
     load = rng.uniform(0, 500, 96 * 6 * 900)
     for _ in range(60):
-        start, phase = int(rng.integers(load.size - 180)), rng.uniform(0, step * interval)
-        sums = []
-        for watts in (0.0, 2100.0):
-            power = load.copy()
-            power[start : start + 180] += watts
-            counter = phase + np.concatenate([[0.0], np.cumsum(power)])[::900]
-            unit_ws = step * interval
-            readings = np.diff(np.floor(counter / unit_ws)) * unit_ws / interval
-            sums.append(steps_of(trace.replace_readings(readings[steps]), tables))
+        pair = [readings[steps] for readings in register_neighbours(load, step, interval, rng)]
+        sums = [steps_of(trace.replace_readings(one), tables, of_days) for one in pair]
         assert (lengths_between(*sums) <= limits).all()
 
 

@@ -17,7 +17,7 @@ from hushmeter.home import LearntFrom
 from hushmeter.noise import MECHANISMS
 from hushmeter.noise.losses import DELTA
 from hushmeter.releases.purposes import PURPOSES
-from hushmeter.releases.request import enclose_uses, find_appliances, use_energy_wh
+from hushmeter.releases.request import enclose_uses, find_hidden, use_energy_wh
 from hushmeter.releases.search import (
     GRIDS,
     MOST_EPSILON,
@@ -257,7 +257,7 @@ def test_an_enclosing_use_keeps_the_source_of_each_number():
 
 
 def test_several_appliances_are_enclosed_in_one_use():
-    found = find_appliances("kettle, tv, oven 2 kW")
+    found = find_hidden("kettle, tv, oven 2 kW")
     use = enclose_uses(found)
     assert use.protected_power == 3100
     assert use.protected_run_s == 28_800
@@ -295,12 +295,12 @@ def test_numbers_of_a_learnt_home_need_consent(hidden, tables):
 
 def test_names_are_those_of_the_home_if_there_is_one():
     home = hm.Home([hm.Appliance("tv", 80.0, run_s=3600.0), hm.Appliance("kettle", 2000.0)])
-    assert find_appliances("television", home)[0] is home.appliances[0]
-    assert find_appliances("kettle", home)[0].protected_power == 2000
+    assert find_hidden("television", home)[0] is home.appliances[0]
+    assert find_hidden("kettle", home)[0].protected_power == 2000
     with pytest.raises(InputError, match="no appliance named 'oven'"):
-        find_appliances("oven", home)
+        find_hidden("oven", home)
     with pytest.raises(InputError, match="name what to hide"):
-        find_appliances(" , ")
+        find_hidden(" , ")
 
 
 def test_an_unknown_run_means_one_reading():

@@ -16,7 +16,7 @@ from scipy.stats import t
 
 import hushmeter as hm
 from hushmeter.formatting import format_watts, out_of_100
-from hushmeter.report.page import SHADES, number, shade, signed, spread_out
+from hushmeter.report.page import SHADES, number, shade, signed
 from hushmeter.study.comparison import fit_breakpoints
 from hushmeter.study.definition import read_study
 from hushmeter.study.figures import Caption, ReproducedItem, Setting, reproduce
@@ -217,12 +217,3 @@ def test_shades_rise_with_the_share(share):
 
 def test_nothing_and_unknown_have_no_shade():
     assert shade(math.nan) == shade(-0.3) == shade(0.0) == shade(0.09) == 0
-
-
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=30, unique=True), st.integers(2, 9))
-def test_a_choice_keeps_both_ends_and_the_order(values, most):
-    chosen = spread_out(values, most)
-    assert chosen[0] == values[0]
-    assert chosen[-1] == values[-1]
-    assert len(chosen) == min(most, len(values))
-    assert sorted(map(values.index, chosen)) == list(map(values.index, chosen))

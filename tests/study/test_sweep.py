@@ -18,6 +18,7 @@ from hushmeter.study.definition import (
     split_trace,
 )
 from hushmeter.study.sweep import KEYS, measure_utility, run_study, sweep
+from tests.attack.test_registry import OWN
 
 STUDY = """
 name = "small"
@@ -338,21 +339,6 @@ def test_attackers_know_the_first_state_only_if_the_study_says_so(tmp_path):
     assert test.truth()[0].any()
     (tmp_path / "study.toml").write_text(STUDY_OF_ONE.format(line=""))
     assert read_study(tmp_path / "study.toml").knows_first_state is False
-
-
-OWN = """
-import numpy as np
-import hushmeter as hm
-
-
-class AllOn(hm.Attacker):
-    name = "all-on"
-    needs = "nothing"
-    assumes = "everything is always on"
-
-    def _predict(self, seen):
-        return np.ones((len(seen), len(self.home)), bool)
-"""
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

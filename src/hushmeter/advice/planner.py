@@ -52,6 +52,9 @@ HOURLY_COSTS = (HOURLY_COST, 1.5)
 """Hourly costs of the calendar releases that are searched: the default, and one that gives up a
 third of the hour's accuracy for a third less error in days, months and the typical day."""
 
+EXACT = "exact"
+"""Name of an option without noise: no protected change moves its sums."""
+
 OddsOf = Callable[["Mechanism", "Unit"], float]
 """The odds of an attacker, as a function of mechanism and unit."""
 
@@ -63,13 +66,13 @@ class Goal:
     Attributes
     ----------
     appliance : str
-        The appliance to hide.
+        The appliance to hide, or the words of the household about when it uses electricity.
     max_odds : float
         Largest probability that the best attacker is right about it, if on and off are equally
         likely.
-    span : {"reading", "run", "day", "when"}
-        What is hidden: one released reading, one run or one day of the appliance, or the time of a
-        run within its day.
+    span : {"reading", "run", "day", "when", "file"}
+        What is hidden: one released reading, one run or one day of the appliance, the time of a
+        run within its day, or when electricity is used in the whole file.
     max_hourly_error : float or None
         Largest acceptable standard error of the hourly mean. [W]
     purpose : {"hour", "day", "month", "profile", "register"}
@@ -139,17 +142,21 @@ class Option:
 
     @classmethod
     def of(
-        cls, promise: Promise, member: Appliance, price_per_kwh: float, odds: float | None = None
+        cls,
+        promise: Promise,
+        member: Appliance | None,
+        price_per_kwh: float,
+        odds: float | None = None,
     ) -> Option:
         """Describe a promise as an option; measured odds take the place of the best ones."""
         hidden = member if promise.home is None else promise.home.appliances[0]
-        largest = hidden.at_largest_power()
+        largest = None if hidden is None else hidden.at_largest_power()
         return cls(
-            promise.noise.name,
+            EXACT if promise.exact else promise.noise.name,
             promise.cells.interval_s,
             promise.epsilon,
             promise.odds if odds is None else odds,
-            promise.noise.scale,
+            0.0 if promise.exact else promise.noise.scale,
             promise.errors.cost(price_per_kwh),
             promise.errors,
             None if largest is None else promise.epsilon_for(promise.unit.for_appliance(largest)),
@@ -162,7 +169,7 @@ class Option:
     @property
     def name(self) -> str:
         """A short name for a column: the noise, or that it is a calendar release."""
-        if self.form != "calendar":
+        if self.form != "calendar" or self.mechanism == EXACT:
             return self.mechanism
         return "calendar" if self.hourly_cost == HOURLY_COST else f"cal. {self.hourly_cost:g}"
 
@@ -179,8 +186,9 @@ class Advice:
         True if an option meets the goal.
     options : tuple of Option
         The options that meet the goal, cheapest first. If none does, all options, nearest first.
-    appliance : Appliance
-        The appliance to hide, with the powers and runs that were protected.
+    appliance : Appliance or None
+        The appliance to hide, with the powers and runs that were protected; None if only the times
+        of the use are hidden.
     promise : Promise
         The promise of the first option.
     """
@@ -188,7 +196,7 @@ class Advice:
     goal: Goal
     feasible: bool
     options: tuple[Option, ...]
-    appliance: Appliance
+    appliance: Appliance | None
     promise: Promise = field(repr=False, compare=False)
 
     @property
@@ -252,8 +260,9 @@ def advise(
     """
     if request.hide is None:
         raise InputError("advice needs a wish: say what to hide, such as hide='kettle'.")
+    member = request.member if request.appliances else None
     goal = Goal(
-        request.member.name,
+        request.subject if member is None else member.name,
         request.odds or 0.5,
         request.chosen_span(),
         None if max_hourly_error is None else positive("max_hourly_error", max_hourly_error),
@@ -271,10 +280,10 @@ def advise(
         except InputError as error:
             refused = error
         else:
-            found.append((Option.of(promise, request.member, price_per_kwh, odds), promise))
+            found.append((Option.of(promise, member, price_per_kwh, odds), promise))
     if not found:
         raise refused or InputError("no release fits these readings.")
-    return _rank(goal, found, request.member)
+    return _rank(goal, found, member)
 
 
 def _candidates(
@@ -293,7 +302,7 @@ def _candidates(
     return found
 
 
-def _rank(goal: Goal, found: list[tuple[Option, Promise]], appliance: Appliance) -> Advice:
+def _rank(goal: Goal, found: list[tuple[Option, Promise]], appliance: Appliance | None) -> Advice:
     """The options that meet the goal, cheapest first, or all options, nearest first."""
 
     def price(entry: tuple[Option, Promise]) -> tuple[float, float, float]:

@@ -9,13 +9,14 @@ metered readings, is printed locally, is never published and never chooses a par
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import singledispatch
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hushmeter.advice.planner import Advice, Goal, Option, Reach
+from hushmeter.advice.planner import EXACT, Advice, Goal, Option, Reach
 from hushmeter.errors import DataError, InputError
 from hushmeter.formatting import (
     duration_in_words,
@@ -63,7 +64,7 @@ class OwnUse:
     errors : Errors
         Standard errors of the released values.
     mean_w : float
-        Mean size of the metered readings [W].
+        Mean of the metered readings [W].
     purpose : {"hour", "day", "month", "profile", "register"}
         What the data is for: the number that is compared.
     """
@@ -87,7 +88,7 @@ class OwnUse:
 
     def share(self) -> float:
         """Error as a share of the own use; infinite if nothing is used."""
-        return self.error / self.own if self.own > 0 else float("inf")
+        return self.error / abs(self.own) if self.own else float("inf")
 
     @property
     def too_noisy(self) -> bool:
@@ -125,9 +126,10 @@ class OwnUse:
 
 def compare_with_use(errors: Errors, trace: Trace, purpose: str | None = None) -> OwnUse:
     """Set errors beside the own use: of the purpose, or by default of an hour or a day."""
-    shortest = choose_purpose(None, errors.value_s) if errors.value_w is not None else "day"
+    shown = "month" if errors.day_kwh is None else "day"
+    shortest = choose_purpose(None, errors.value_s) if errors.value_w is not None else shown
     chosen = purpose or shortest
-    return OwnUse(errors, float(np.abs(trace.readings).mean()), chosen)
+    return OwnUse(errors, float(trace.readings.mean()), chosen)
 
 
 def compare_promise(
@@ -235,12 +237,14 @@ def _(result: Score) -> tuple[str, ...]:
 
 @explain.register
 def _(result: Promise) -> tuple[str, ...]:
-    return (_protected(result, result.unit.sentence), *result.sentences)
+    guesses = describe_guesses((guess.about, guess.odds) for guess in result.guesses)
+    return (_protected(result, result.unit.sentence), *result.sentences, *guesses)
 
 
 @explain.register
 def _(result: Receipt) -> tuple[str, ...]:
-    return (_promise(result, result.unit["sentence"]),)
+    guesses = describe_guesses((one["about"], one["odds"]) for one in result.guesses)
+    return (_promise(result, result.unit["sentence"]), *guesses)
 
 
 @explain.register
@@ -249,7 +253,17 @@ def _(result: Release) -> tuple[str, ...]:
         return explain(result.receipt)
     first = _promise(result.receipt, result.private.sentence)
     largest = (entry["sentence"] for entry in result.private.largest_powers)
-    return (first, *(_about(entry) for entry in result.private.appliances), *largest)
+    guesses = explain(result.receipt)[1:]
+    return (first, *guesses, *(_about(entry) for entry in result.private.appliances), *largest)
+
+
+def describe_guesses(guesses: Iterable[tuple[str, float]]) -> tuple[str, ...]:
+    """Sentences about how often the best attacker is right, one for each (about, odds)."""
+    return tuple(
+        f"The best attacker is right {out_of_100(min(odds, 1 - 1e-12))} times out of 100 about "
+        f"{about}."
+        for about, odds in guesses
+    )
 
 
 @explain.register
@@ -261,11 +275,15 @@ def _(result: Cost) -> tuple[str, ...]:
             f"{format_watts(result.reading_w)} on average, and the mean of an hour by "
             f"{format_watts(result.hourly_w)}.",
         )
+    month = f"{format_two_digits(result.monthly_kwh)} kWh"
+    energy = f"The energy of a month is off by {month}"
+    if result.daily_kwh is not None:
+        day = f"{format_two_digits(result.daily_kwh)} kWh"
+        energy = f"The energy of a day is off by {day}, and that of a month by {month}"
     return (
         *first,
-        f"The energy of a day is off by {format_two_digits(result.daily_kwh)} kWh, and that of a "
-        f"month by {format_two_digits(result.monthly_kwh)} kWh, which is "
-        f"{result.monthly_bill:.2f} on the bill at {result.price_per_kwh:.2f} per kWh.",
+        f"{energy}, which is {result.monthly_bill:.2f} on the bill at {result.price_per_kwh:.2f} "
+        "per kWh.",
     )
 
 
@@ -308,6 +326,8 @@ RESTORE_SUMS = (
 def _wish(goal: Goal) -> str:
     """The goal as the clause of a sentence."""
     about = f"about one {goal.span} of the {goal.appliance}"
+    if goal.span == "file":
+        about = f"about {goal.appliance}"
     if goal.span == "when":
         about = f"about when the {goal.appliance} ran"
     wish = (
@@ -388,13 +408,15 @@ def explain_reach(
 def describe_largest(result: Advice) -> tuple[str, ...]:
     """A sentence about the largest measured power, if the release protects less."""
     appliance, epsilon = result.appliance, result.best.largest_epsilon
-    if epsilon is None or appliance.max_power is None:
+    if epsilon is None or appliance is None or appliance.max_power is None:
         return ()
     return (describe_largest_power(appliance, epsilon),)
 
 
 def describe_option(option: Option) -> str:
     """Return a phrase that describes one option."""
+    if option.mechanism == EXACT:
+        return "exact sums without noise, with ε = 0; no guess is better than a coin"
     noise = f"{find_kind(option.mechanism).title} noise of {format_watts(option.scale)}"
     if option.form == "calendar":
         flags = "--views"

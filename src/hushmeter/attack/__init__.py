@@ -24,7 +24,6 @@ __all__ = [
     "loads",
     "network",
     "one_shot",
-    "population",
     "recurrent_net",
     "registry",
     "remove_solar",

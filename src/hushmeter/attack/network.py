@@ -98,6 +98,16 @@ class Noise:
         return cls(std, median - LAPLACE_SHAPE), lambda r, size: std * sample(r, size)
 
 
+def add_noise(rows: FloatArray, largest: float, rng: np.random.Generator) -> list[Noise]:
+    """Add noise of its own to each row of readings [W], and return what a network knows of it."""
+    known = []
+    for row in rows:
+        noise, sample = Noise.draw(largest, rng)
+        known.append(noise)
+        row += sample(rng, row.size)
+    return known
+
+
 def sample_laplace(rng: np.random.Generator, size: int) -> FloatArray:
     """Laplace noise of standard deviation one."""
     return rng.laplace(scale=math.sqrt(0.5), size=size)

@@ -86,10 +86,8 @@ class RecurrentNet(Attacker):
     home : Home
     settings : RecurrentSettings, mapping or None
         Layers and training of the networks.
-    seed : int
-        The same seed and data give the same networks; the order of the appliances has no effect.
-    progress : bool
-        Whether to show a progress bar on standard error while training.
+    seed, progress
+        As in `Tcn`.
 
     Attributes
     ----------

@@ -82,9 +82,8 @@ class Strongest(Attacker):
     Parameters
     ----------
     home : Home
-    mechanism : Laplace, Staircase, Gaussian or None
-        Mechanism whose noise distribution the attacker knows (see `Attacker.knows`); None for
-        readings without noise.
+    mechanism
+        As in `Bayes`.
     candidates : sequence of str or "quick", optional
         Names of attackers. By default these are `bayes`, `sparse-hmm` and, if PyTorch is installed,
         `tcn`, whose three trainings take four to five minutes. "quick" leaves `tcn` out.

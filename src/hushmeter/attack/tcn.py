@@ -23,6 +23,7 @@ from hushmeter.attack.network import (
     NetworkAttacker,
     Noise,
     Weights,
+    add_noise,
     build_net,
     evaluate,
     one_thread,
@@ -63,9 +64,8 @@ class Tcn(NetworkAttacker):
     Parameters
     ----------
     home : Home
-    mechanism : Laplace, Staircase, Gaussian or None
-        Mechanism whose noise distribution the attacker knows (see `Attacker.knows`); None for
-        readings without noise.
+    mechanism
+        As in `Bayes`.
     settings : NetSettings, mapping or None
         How the networks are made and trained. There are at most five networks; each leaves out
         another fifth of the training data and stops when it no longer improves there. A step has a
@@ -305,11 +305,7 @@ class Windows:
         y, on = self.data.readings[rows], self.data.states[rows]
         if exchange:
             self._exchange(rows, y, on)
-        known = []
-        for row in y:
-            size, sample = Noise.draw(self.largest, rng)
-            known.append(size)
-            row += sample(rng, row.size)
+        known = add_noise(y, self.largest, rng)
         cells = self.encoder.cells
         inner = slice(cells.margin, cells.margin + self.width // cells.size)
         inputs = self.encoder.encode(y, valid, known).cut(inner, cells.size)

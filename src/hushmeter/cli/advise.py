@@ -215,12 +215,11 @@ def _next(file: Path, advice: Advice, request: Request, given: str) -> str:
     from shlex import quote
 
     command = f"hushmeter release {quote(str(file))}{given}"
-    if advice.best.form != "calendar":
+    if advice.best.form != "calendar" and request.purpose is not None:
+        # One series is best for this purpose; a folder has hours, days and months.
         return f"{command} -o shared.csv"
-    if not request.several:
-        command += " --views"
-        if advice.best.name != "calendar":
-            command += f" --hourly-cost {advice.best.hourly_cost:g}"
+    if not request.several and advice.best.name.startswith("cal."):
+        command += f" --views --hourly-cost {advice.best.hourly_cost:g}"
     return f"{command} -o shared"
 
 
@@ -274,7 +273,7 @@ def _print_options(advice: Advice) -> None:
         if advice.feasible
         else "Releases that come nearest to the goal"
     )
-    others = [o for o in shown if o.form == "calendar" and o.name != "calendar"]
+    others = [o for o in shown if o.name.startswith("cal.")]
     more = "".join(f" {o.name}: calendar with --hourly-cost {o.hourly_cost:g}." for o in others)
     print_table(
         f"{title}. Odds out of 100, and of an attacker to whom all times of the run are equally "

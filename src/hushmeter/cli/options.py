@@ -51,7 +51,9 @@ HAVE = typer.Option(
     "--have", help='Appliances instead of --home: kettle,oven,"car charger 7.4 kW".'
 )
 HIDE = typer.Option(
-    "--hide", help='What nobody should be able to tell: kettle,oven or "kettle 2100 W 180 s".'
+    "--hide",
+    help='What nobody should be able to tell: "when we get up", evenings, "which days we are '
+    'away", "that we are away", kettle,oven or "kettle 2100 W 180 s".',
 )
 ODDS = typer.Option(
     "--odds",

@@ -69,32 +69,42 @@ def release(
             "all views.",
         ),
     ],
+    again: Annotated[
+        bool, rare_option("--again", help="Release a file that is itself a release.")
+    ] = False,
     force: Annotated[bool, FORCE] = False,
     json: Annotated[bool, JSON] = False,
     options: ReadOptions,
 ) -> None:
     """Add exact private noise to a file of readings and write the result with its receipts.
 
-    With --hide you state what nobody should be able to tell. The noise, its ε and the length of the
-    released values follow from the odds and from what the data is for. With -e you state ε
-    yourself: it holds for the unit of protection, by default whether any one appliance of the home
-    is on in one reading. OUTPUT.receipt.json is for the recipient; OUTPUT.private.json names
-    appliances and compares the noise with your own use, and is for you alone. With --views or
-    --table OUTPUT is a folder with a file for each table, and with days, months and register
-    values, each with its standard error; the unit is then one run unless --span names another.
+    With --hide you state what nobody should be able to tell: an appliance, "when we get up",
+    evenings, "which days we are away" or "that we are away". The noise and its ε follow from the
+    odds and from what the data is for. If OUTPUT is a folder, it gets hours, days, the typical day
+    and months with their standard errors, or those of them that hide the wish; OUTPUT.csv is one
+    series. The receipt is for the recipient; OUTPUT.private.json names appliances and compares the
+    noise with your own use, and is for you alone. With -e you state ε yourself: it holds for the
+    unit of protection, by default whether any one appliance of the home is on in one reading, and
+    with --views or --table over one run.
 
-    Example: hushmeter release meter.csv --hide kettle --odds 60 --for hour -o shared.csv
+    Example: hushmeter release meter.csv --hide kettle -o shared
 
-    Example: hushmeter release meter.csv --hide kettle --views -o shared
+    Example: hushmeter release meter.csv --hide "when we get up" -o shared
 
     Example: hushmeter release meter.csv --home home.toml -e 1 --span run --every 30min -o out.csv
     """
     from hushmeter.advice.sentences import compare_promise
     from hushmeter.privacy.units import metered
     from hushmeter.read import read_recording
-    from hushmeter.releases.files import check_place, find_earlier_releases, refuse_existing
+    from hushmeter.releases.files import (
+        check_place,
+        find_earlier_releases,
+        is_file_form,
+        refuse_existing,
+    )
 
     check_seed(seed)
+    _refuse_own_input(file, output, again)
     refuse_existing(output, force)
     request.refuse_without_home()
     if (ledger is None) != (ledger_meter is None):
@@ -102,6 +112,8 @@ def release(
     request = request.with_changes(clamp=clamp_in_ledger(ledger, request.clamp))
     recording = read_recording(file, options)
     facts = metered(recording.trace, recording.public.zone or "UTC")
+    if not is_file_form(output):
+        request = request.as_calendar(facts)
     promise = request.resolve(facts)
     check_place(promise, output)
     done = promise.release(recording.trace, rng=seed)
@@ -125,6 +137,23 @@ def release(
         _print_json(done, recording, warnings, files)
     else:
         _print(done, request, recording, warnings, files)
+
+
+def _refuse_own_input(file: Path, output: Path, again: bool) -> None:
+    """Refuse to replace the readings by their release, and to release a release unasked."""
+    from hushmeter.releases.files import is_release
+
+    source, target = file.resolve(), output.resolve()
+    if source == target or source.is_relative_to(target):
+        raise InputError(
+            f"{output} holds the readings that are to be released; your only copy of them would be "
+            "lost. Choose another output."
+        )
+    if not again and (is_release(file) or is_release(file.parent)):
+        raise DataError(
+            f"{file} is a release already: it has noise, and more noise makes it worse without "
+            "hiding what it shows. Release the metered readings, or add --again."
+        )
 
 
 def _print_json(
@@ -157,10 +186,27 @@ def _print(
         print_sentences(*done.promise.sentences, *done.private.own_use)
         typer.echo(str(done.receipt))
     if done.promise.joint:
-        sizes = (f"{v.name.replace('-', ' ')} {v.errors.mean():.3g} {v.unit}" for v in done.views)
-        print_sentences(f"Mean standard errors: {', '.join(sizes)}.")
+        print_sentences(*_sizes(done))
     print_sentences(*(f"Note: {note}" for note in recording.notes), *warnings)
     print_files(files)
+
+
+def _sizes(done: Release) -> list[str]:
+    """The standard errors of the views, and one released month or day with its error."""
+    if done.promise.exact:
+        sentences = ["All sums are exact."]
+    else:
+        sizes = (f"{v.name.replace('-', ' ')} {v.errors.mean():.3g} {v.unit}" for v in done.views)
+        sentences = [f"Mean standard errors: {', '.join(sizes)}."]
+    for name in ("months", "days"):
+        if name in done.view_names:
+            view = done.view(name)
+            # The first complete one.
+            row = int(view.labels["cells"].argmax())
+            error = "" if done.promise.exact else f" ± {view.errors[row]:.1f}"
+            when = view.labels[name.removesuffix("s")][row]
+            return [*sentences, f"For example, {when}: {view.values[row]:.1f}{error} kWh."]
+    return sentences
 
 
 def _warnings(done: Release, earlier: list[EarlierRelease]) -> list[str]:
@@ -182,6 +228,10 @@ def _warnings(done: Release, earlier: list[EarlierRelease]) -> list[str]:
             f"readings adds its ε. Together they have at most ε = {total:.4g} for a change that "
             "each of them protects."
         )
+        if 0 in (done.receipt.epsilon, *(e.epsilon for e in earlier)):
+            sentences.append(
+                "One of them has exact sums: together they may show what each of them hides alone."
+            )
     return sentences
 
 

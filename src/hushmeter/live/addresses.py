@@ -8,12 +8,14 @@ message, `back` when it is connected to the meter, and `lost` when it is not con
 `receive` is called by one thread at a time; it returns when the message is processed, so a source
 never has to keep messages. `back` and `lost` follow from the connection and from no message.
 
-A *sink* gets the messages in their order. It may get a message twice after a crash, always with the
-same content, so every sink must give the same result then.
+A *sink* gets the messages in their order, in a thread of its own, so that none waits for another.
+It may get a message twice after a crash, always with the same content, so every sink must give the
+same result then.
 """
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import socket
@@ -23,6 +25,7 @@ import urllib.error
 import urllib.request
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import parse_qs, urlsplit
@@ -65,6 +68,7 @@ TOKEN = "HUSHMETER_HTTP_TOKEN"
 """Environment variable with a bearer token for a receiver over HTTP."""
 
 HTTP_WAIT_S = 10.0
+"""Longest time of a whole request, from the connection to the answer [s]."""
 
 
 class Source(ABC):
@@ -235,6 +239,9 @@ class TelegramSource(ThreadSource):
                 reason = "it was closed"
             except OSError as error:
                 reason = error.strerror or "no answer"
+            except Exception as error:
+                # The parts of a telegram are put together by another library.
+                reason = type(error).__name__
             if not self._stop.is_set():
                 lost(f"the port {self._device} is lost ({reason}); it is opened again.")
                 self._stop.wait(RECONNECT_S)
@@ -433,8 +440,10 @@ class HttpSink(Sink):
                     "the URL of that place in --to. Values wait for it."
                 ) from None
             raise SinkError(f"{self._shown} answers {error.code}; values wait for it.") from None
-        except (OSError, ValueError):
-            raise SinkError(f"{self._shown} cannot be reached; values wait for it.") from None
+        except (OSError, ValueError, http.client.HTTPException):
+            raise SinkError(
+                f"{self._shown} does not answer within {HTTP_WAIT_S:g} s; values wait for it."
+            ) from None
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -444,7 +453,53 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         """Follow no redirect; it becomes an error with its code."""
 
 
-_OPENER = urllib.request.build_opener(_NoRedirect)
+class _InTime(http.client.HTTPConnection):
+    """A connection that is cut after `HTTP_WAIT_S`, also if a byte comes every second."""
+
+    def connect(self) -> None:
+        """Connect, and let the time run."""
+        self._timer = threading.Timer(HTTP_WAIT_S, self._cut)
+        self._timer.daemon = True
+        self._timer.start()
+        super().connect()
+
+    def getresponse(self) -> http.client.HTTPResponse:
+        """Return the answer, and stop the time."""
+        try:
+            response = super().getresponse()
+        finally:
+            self._timer.cancel()
+        if self._late:
+            # What had come of the headers looks like a complete answer.
+            raise TimeoutError
+        return response
+
+    _late = False
+
+    def _cut(self) -> None:
+        self._late = True
+        with suppress(OSError):
+            if self.sock is not None:
+                self.sock.shutdown(socket.SHUT_RDWR)
+
+
+class _InTimeTls(_InTime, http.client.HTTPSConnection):
+    """The same with TLS."""
+
+
+class _InTimeHandler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
+    """Opens http:// and https:// with connections that are cut in time."""
+
+    def http_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
+        """Open http://."""
+        return self.do_open(_InTime, request)
+
+    def https_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
+        """Open https://."""
+        return self.do_open(_InTimeTls, request)
+
+
+_OPENER = urllib.request.build_opener(_NoRedirect, _InTimeHandler)
 
 
 def open_source(

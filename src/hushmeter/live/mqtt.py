@@ -38,6 +38,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -156,6 +157,20 @@ class Connection:
         self.client.on_connect = self._connected
         self.client.on_disconnect = self._disconnected
         self.client.on_connect_fail = self._failed
+        # paho ends its thread at the first exception, and nobody would notice.
+        self.client.loop_forever = partial(self._exchange, self.client.loop_forever)  # type: ignore[method-assign]
+
+    def _exchange(self, loop: Callable[..., Any], *args: Any, **more: Any) -> Any:
+        """Exchange messages in the thread of paho; any fault in it is a lost connection."""
+        while True:
+            try:
+                return loop(*args, **more)
+            except Exception as error:
+                self.connected.clear()
+                kind = type(error).__name__
+                self._on_lost(f"the connection to {self.place} fails ({kind}); it is made again.")
+                with suppress(OSError, ValueError):
+                    self.client.reconnect()
 
     def start(self) -> None:
         """Begin to connect, in a thread."""

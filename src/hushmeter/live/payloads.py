@@ -11,6 +11,8 @@ connected. It raises one of these, whose sentences never contain the payload:
 * `NotAReading`: the message is torn, has no readable time, or comes from a replay. This follows
   from no value, and the message is ignored.
 
+`make_parser` is the boundary of all messages: nothing else is ever raised, whatever the bytes are.
+
 The unit of the values is declared. A payload that names a unit of power itself is converted.
 
 A file that ends can be refused without telling anybody anything, so all its rows are read before
@@ -57,6 +59,9 @@ CHANGES_ONLY = frozenset({"statestream", "shelly1", "shelly2"})
 
 AT_FIXED_TIMES = frozenset({"tasmota", "dsmr"})
 """Payloads of meters that send at fixed times, whatever their value."""
+
+LAST_NS = 9 * 10**9 * SECOND
+"""First time that is too late for a reading, in the year 2255 [ns since 1970]."""
 
 SIMULATION = "simulation"
 """Field of a JSON payload that `hushmeter replay` sets."""
@@ -113,7 +118,10 @@ def make_parser(kind: str, options: PayloadOptions | None = None) -> Parser:
             "cannot be streamed."
         )
     if kind.startswith("json:") and len(kind) > 5:
-        return partial(_parse_json, known, _path(kind[5:]), _path(known.time_path or "time"))
+        json_parser = partial(
+            _parse_json, known, _path(kind[5:]), _path(known.time_path or "time")
+        )
+        return partial(_read_message, json_parser)
     parsers: dict[str, Callable[..., Parsed]] = {
         "number": _parse_number,
         "csv": _parse_csv,
@@ -125,7 +133,21 @@ def make_parser(kind: str, options: PayloadOptions | None = None) -> Parser:
     }
     if kind not in parsers:
         raise UnknownNameError("payload", kind, [*parsers, "json:PATH"])
-    return partial(parsers[kind], known)
+    return partial(_read_message, partial(parsers[kind], known))
+
+
+def _read_message(parse: Parser, topic: str, payload: bytes) -> Parsed:
+    """Return what a parser finds in a message; every failure of it becomes a `PayloadError`."""
+    try:
+        moment, watts = parse(topic, payload)
+    except PayloadError:
+        raise
+    except Exception:
+        raise PayloadError("a payload cannot be read") from None
+    with _at(moment):
+        if watts is not None and not math.isfinite(watts):
+            raise PayloadError("a value is not a finite number")
+    return moment, watts
 
 
 def is_even(times: IntArray, interval_ns: int) -> bool:
@@ -141,7 +163,7 @@ def preview(lines: Iterable[bytes], parse: Parser, name: str) -> IntArray:
     value; the message has the name of the table.
     """
     times = []
-    for line in lines:
+    for row, line in enumerate(lines, 1):
         try:
             moment, _ = parse("", line)
         except Skip:
@@ -149,9 +171,15 @@ def preview(lines: Iterable[bytes], parse: Parser, name: str) -> IntArray:
         except NoValue as error:
             moment = error.moment
         except PayloadError as error:
+            advice = (
+                "each row begins with a time such as 2024-03-01T00:00:00Z; `hushmeter release` "
+                "reads the files of portals"
+                if isinstance(error, NotAReading)
+                else "write a number, or leave the cell empty where the meter has no value"
+            )
             raise DataError(
-                f"{name} cannot be published, because a row of it cannot be read: {error}; write a "
-                "number, or leave the cell empty where the meter has no value."
+                f"{name} cannot be published, because row {row} of its readings cannot be read: "
+                f"{error}; {advice}."
             ) from None
         if moment is None:
             raise DataError(f"{name} cannot be published, because a row of it has no time.")
@@ -163,12 +191,17 @@ def preview(lines: Iterable[bytes], parse: Parser, name: str) -> IntArray:
 
 @contextmanager
 def _at(moment: int | None) -> Iterator[None]:
-    """Give the time of the reading to an error about its value."""
+    """Give the time of the reading to an error about its value; any error is a `PayloadError`."""
+    if moment is not None and not 0 <= moment < LAST_NS:
+        raise NotAReading("a time is outside the years 1970 to 2255")
     try:
         yield
-    except PayloadError as error:
-        error.moment = moment
-        raise
+    except Exception as error:
+        # Nobody can list what damaged bytes do to a parser, and the damage may follow from a value.
+        known = isinstance(error, PayloadError)
+        found = error if known else PayloadError("a payload cannot be read")
+        found.moment = moment
+        raise found from None
 
 
 def _parse_number(options: PayloadOptions, _topic: str, payload: bytes) -> Parsed:
@@ -247,8 +280,7 @@ def _parse_shelly2(options: PayloadOptions, _topic: str, payload: bytes) -> Pars
     if isinstance(params, dict):
         found = [part for name, part in params.items() if _SHELLY.match(name)]
         stamp = params.get("ts")
-        if isinstance(stamp, int | float):
-            moment = round(stamp * 1000) * (SECOND // 1000)
+        moment = None if stamp is None else _from_number(stamp)
     for part in found:
         for name in _SHELLY_POWER:
             if isinstance(part, dict) and name in part:
@@ -302,11 +334,10 @@ def _moment(stamp: Any, zone: str | None) -> int:
 
 
 def _from_number(stamp: Any) -> int:
-    """Seconds since 1970, up to the year 2286, as nanoseconds; whole milliseconds are kept."""
-    with suppress(TypeError, ValueError):
-        seconds = float(stamp)
-        if not isinstance(stamp, bool) and 0 <= seconds < 1e10:
-            return round(seconds * 1000) * (SECOND // 1000)
+    """Seconds since 1970 as nanoseconds; whole milliseconds are kept."""
+    with suppress(TypeError, ValueError, OverflowError):
+        if not isinstance(stamp, bool):
+            return round(float(stamp) * 1000) * (SECOND // 1000)
     raise NotAReading("a time is neither ISO 8601 nor seconds since 1970")
 
 
@@ -383,8 +414,6 @@ def _watts_of_text(value: str | float, factor: float) -> float | None:
         if word in NO_VALUE:
             raise NoValue("a value is missing") from None
         raise PayloadError("a value is not a number") from None
-    if not math.isfinite(watts):
-        raise PayloadError("a value is not a finite number")
     return watts
 
 

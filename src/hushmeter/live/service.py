@@ -13,6 +13,11 @@ to a stated time are published.
 late until it has caught up. If it goes forward, the windows in between are published as incomplete.
 A step forward of more than a day ends the service, because nobody can say whether the clock was
 wrong before or is wrong now.
+
+*Threads.* The source has a thread, every sink has one (`Courier`), and the windows are closed in a
+third place: by the thread that runs the service or, with the clock of the readings, by that of the
+source. The lock of the service guards the open windows alone and is never held while anybody waits
+for a ledger, a disk or a receiver, so a receiver that hangs stops neither readings nor the others.
 """
 
 from __future__ import annotations
@@ -27,6 +32,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import partial
+from typing import NamedTuple
 
 from hushmeter.clock import SECOND
 from hushmeter.errors import BudgetError, DataError, HushmeterError, InputError
@@ -55,6 +61,12 @@ CHECKPOINT_S = 10.0
 RETRY_S = 5.0
 """Time after which a sink that failed is tried again [s]."""
 
+FIRST_WAIT_S = 10.0
+"""Longest time to wait at the start until every sink has told its last window [s]."""
+
+LAST_WAIT_S = 15.0
+"""Longest time to wait for a sink at the end without progress [s]; a request takes less."""
+
 SETTLE_S = 5
 """Time after a connection within which the broker has sent the value that it keeps [s]."""
 
@@ -62,6 +74,15 @@ LOG_S = 60.0
 """Time within which a sentence is logged at most once [s]."""
 
 DAY_NS = SECONDS_PER_DAY * SECOND
+
+LONGEST_GAP_NS = KEPT_DAYS * DAY_NS
+"""Longest time without readings whose windows are all published, without values [ns]."""
+
+LONGEST_FILE_NS = 3660 * DAY_NS
+"""Longest time from the first change of a file to its stated end [ns]."""
+
+LONGEST_SILENCE_NS = 31 * DAY_NS
+"""Longest time between the first two changes of a file [ns]."""
 
 _FATE_SENTENCES = {
     LATE: "a reading came after its window had closed and is ignored.",
@@ -170,6 +191,14 @@ class LedgerAccount:
             ledger.mark_released(self._charge, day, digest)
 
 
+class Stamped(NamedTuple):
+    """A reading at a time [ns since 1970]; `away` says that the meter is not connected."""
+
+    at: int
+    watts: float | None
+    away: bool
+
+
 @dataclass(frozen=True)
 class Feed:
     """Where readings come from, how a message is read, and whose time counts."""
@@ -183,6 +212,101 @@ class Feed:
     until_ns: int | None = None
     # Time of this machine [ns since 1970]; tests replace it
     clock: Callable[[], int] = time.time_ns
+
+
+class Courier:
+    """Brings the messages of a stream to one sink, in their order and in a thread of its own.
+
+    Before the first of them the windows that the sink has are compared with the state.
+    """
+
+    def __init__(
+        self, sink: Sink, service: Service, on_item: Callable[[Item], None] | None
+    ) -> None:
+        self.sink, self._service, self._on_item = sink, service, on_item
+        self._state, self._compared = service.state, False
+        self._retry_at = -math.inf
+        self._wake, self._stopped = threading.Event(), False
+        self._thread: threading.Thread | None = None
+        self._delivered = 0
+        self.tried = threading.Event()
+        """Set after the first attempt to compare the sink with the state."""
+
+    def start(self) -> None:
+        """Begin to deliver."""
+        name = f"hushmeter-sink-{self.sink.name}"
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Deliver what is due: soon, or at once if there is no thread."""
+        self._wake.set()
+        if self._thread is None:
+            self._deliver()
+
+    def finish(self) -> None:
+        """Try once more, and end; a sink that makes no progress is left."""
+        self._stopped = True
+        self._wake.set()
+        thread, seen = self._thread, -1
+        while thread is not None and thread.is_alive() and self._delivered != seen:
+            seen = self._delivered
+            thread.join(LAST_WAIT_S)
+
+    def _run(self) -> None:
+        """Deliver until `finish` was called and an attempt makes no more progress."""
+        try:
+            self._attempt(self.sink.open)
+            last = False
+            while not last:
+                stopped, before = self._stopped, self._delivered
+                self._retry_at = -math.inf if stopped else self._retry_at
+                self._deliver()
+                self.tried.set()
+                last = stopped and self._delivered == before
+                if not stopped:
+                    self._wake.wait(1.0)
+                    self._wake.clear()
+        except BaseException as error:
+            self._service.fail(error)
+        finally:
+            self.tried.set()
+            self._attempt(self.sink.close)
+
+    def _deliver(self) -> None:
+        """Give the sink the messages that it does not have yet."""
+        if time.monotonic() >= self._retry_at and not self._attempt(self._publish):
+            self._retry_at = time.monotonic() + RETRY_S
+
+    def _attempt(self, act: Callable[[], None]) -> bool:
+        """Return whether the sink did something; a failure is logged, whatever it is.
+
+        A fault of the state, or a state that is an old copy, is no fault of the sink.
+        """
+        try:
+            act()
+            return True
+        except HushmeterError:
+            raise
+        except SinkError as error:
+            self._service.log(str(error))
+        except Exception as error:
+            kind = type(error).__name__
+            self._service.log(f"{self.sink.name} fails ({kind}); values wait for it.")
+        return False
+
+    def _publish(self) -> None:
+        if not self._compared:
+            self._service.compare(self.sink)
+            self._compared = True
+        name, service = self.sink.name, self._service
+        while items := self._state.undelivered(name, service.now(), until=service.allowed):
+            for item in items:
+                self.sink.publish(item)
+                self._state.mark_delivered(name, item)
+                self._delivered += 1
+                if self._on_item is not None:
+                    self._on_item(item)
 
 
 class Service:
@@ -205,33 +329,36 @@ class Service:
         on_item: Callable[[Item], None] | None = None,
         new_key: Callable[[str], bytes] | None = None,
     ) -> None:
-        self.terms, self.state, self.source, self.sinks = terms, state, feed.source, list(sinks)
+        self.terms, self.state, self.source = terms, state, feed.source
         self._by_readings, self._until = feed.by_readings, feed.until_ns
         if terms.hold and self._by_readings and self._until is None:
             raise InputError(
                 "the time of the last change follows from the readings, so it must not end what is "
                 "published; state the end of the readings with --until 2024-04-01T00:00Z."
             )
-        self._parse, self._account, self._clock = feed.parse, account, feed.clock
-        self._log = log if isinstance(log, Log) else Log(log)
-        self._on_item = on_item
-        self._lock = threading.RLock()
+        self._parse, self._account, self.now = feed.parse, account, feed.clock
+        self.log = log if isinstance(log, Log) else Log(log)
+        self.couriers = [
+            Courier(sink, self, None if place else on_item)
+            for place, sink in enumerate(sinks)
+        ]
+        self._lock, self._recording = threading.RLock(), threading.Lock()
         self._wake = threading.Event()
         self._stopped = False
         self._error: BaseException | None = None
-        self._retry_at = dict.fromkeys((sink.name for sink in self.sinks), -math.inf)
         self._checkpointed = time.monotonic()
         self._buffer = terms.buffer()
         self._publication = Publication(terms, state, new_key or self._draw_key, self._due)
         self._messages = self._unread = 0
-        self._fault, self._began = "", self._clock()
+        self._fault, self._began = "", self.now()
         self._known_until = 0
         self._latest: int | None = None
         self._away = self._begun = False
         self._reached: int | None = None
+        self.allowed = 0
+        """Number of the last message that may be published."""
         self._record_at = -math.inf
-        self._checked: set[str] = set()
-        self._pending: tuple[int, float | None] | None = None
+        self._pending: Stamped | None = None
         self.ended = state.last_status() == "ended"
         """True while the budget does not allow to publish."""
         self._resume()
@@ -248,7 +375,7 @@ class Service:
     def _resume(self) -> None:
         """Go on after the last committed window, with the readings of the last checkpoint."""
         last = self.state.last_window()
-        now = self._clock()
+        now = self.now()
         if last is not None:
             end = (last + 1) * self.terms.window_ns
             if end > now + AHEAD_S * SECOND:
@@ -275,8 +402,20 @@ class Service:
     # Readings in
 
     def receive(self, topic: str, payload: bytes) -> None:
-        """Take one message from the source."""
-        arrived = self._clock()
+        """Take one message from the source; nothing is raised, because its thread must go on."""
+        if self._error is None:
+            try:
+                self._receive(topic, payload)
+            except BaseException as error:
+                self.fail(error)
+
+    def fail(self, error: BaseException) -> None:
+        """End the service with an error; the first one counts."""
+        self._error = self._error or error
+        self._wake.set()
+
+    def _receive(self, topic: str, payload: bytes) -> None:
+        arrived = self.now()
         self._messages += 1
         try:
             moment, watts = self._parse(topic, payload)
@@ -284,7 +423,9 @@ class Service:
         except Skip:
             return
         except NotAReading as error:
-            self._log(f"{error}.")
+            # When a meter that sends only changes sends a message follows from its values.
+            if not self.terms.hold:
+                self.log(f"{error}.")
             return
         except PayloadError as error:
             # A word instead of a number may follow from the value, so it must not make a gap.
@@ -292,15 +433,9 @@ class Service:
             self._fault = str(error)
             moment, away = error.moment, False
             watts = None if isinstance(error, NoValue) else 0.0
-        with self._lock:
-            try:
-                at = self._time_of(moment, arrived)
-                if at is not None:
-                    self._take(at, watts, away, arrived)
-            except BaseException as error:
-                self._error = self._error or error
-                self._wake.set()
-                raise
+        at = self._time_of(moment, arrived)
+        if at is not None and (self._until is None or at < self._until):
+            self._take(at, watts, away, arrived)
 
     def _time_of(self, moment: int | None, arrived: int) -> int | None:
         """Time of a reading [ns since 1970]; None if nobody can say it."""
@@ -311,25 +446,30 @@ class Service:
 
     def _take(self, at: int, watts: float | None, away: bool, arrived: int) -> None:
         """Take a reading at a time [ns since 1970]; `away` says that the meter is not connected."""
-        if self._until is not None and at >= self._until:
-            return
-        if isinstance(self._buffer, ChangeBuffer):
-            self._take_change(self._buffer, at, watts, away, arrived)
-        elif self._by_readings:
-            self._receive_by_readings(at, watts)
+        if self._by_readings:
+            self._receive_by_readings(Stamped(at, watts, away), arrived)
+        elif isinstance(self._buffer, ChangeBuffer):
+            with self._lock:
+                self._take_change(self._buffer, Stamped(at, watts, away), arrived)
         else:
-            self._note(self._buffer.add(at, watts, arrived))
+            with self._lock:
+                fate = self._buffer.add(at, watts, arrived)
+            self._note(fate)
 
-    def _take_change(
-        self, buffer: ChangeBuffer, at: int, watts: float | None, away: bool, arrived: int
-    ) -> None:
+    def _take_change(self, buffer: ChangeBuffer, reading: Stamped, arrived: int) -> None:
         """Take a change of the value; nothing is logged, because its time follows from values."""
+        at, watts, away = reading
         if at > arrived + AHEAD_S * SECOND:
             return
         if self._by_readings:
             if not self._begun:
                 # A file begins with the value at its beginning.
                 self._begun = True
+                if self._until is not None and self._until - at > LONGEST_FILE_NS:
+                    raise DataError(
+                        f"the first readings are of {iso_of(at)}, more than ten years before "
+                        "--until; correct their times, or remove them."
+                    )
                 if buffer.first is None:
                     buffer.begin(buffer.number_at(at))
                 buffer.mark(at, connected=True)
@@ -345,8 +485,8 @@ class Service:
 
     def lost(self, sentence: str) -> None:
         """Take the news that the meter is not connected from now on."""
-        self._log(sentence)
-        now = self._clock()
+        self.log(sentence)
+        now = self.now()
         with self._lock:
             if not self._by_readings:
                 self._disconnect(now, now)
@@ -357,7 +497,7 @@ class Service:
         with self._lock:
             if isinstance(self._buffer, ChangeBuffer) and not self._by_readings:
                 self._away = False
-                self._buffer.mark(self._clock() + round(wait_s * SECOND), connected=True)
+                self._buffer.mark(self.now() + round(wait_s * SECOND), connected=True)
 
     def _disconnect(self, at: int, now: int) -> None:
         """Let no value of a meter that sends only changes hold after a time [ns since 1970].
@@ -368,47 +508,70 @@ class Service:
             self._buffer.mark(at - self.terms.grace_ns, connected=False)
             self._buffer.add(at, None, now)
 
-    def _receive_by_readings(self, moment: int, watts: float | None) -> None:
+    def _receive_by_readings(self, reading: Stamped, arrived: int) -> None:
         """Take a reading whose time moves the clock, and close the windows that end by it."""
-        if moment > self._clock() + AHEAD_S * SECOND:
-            self._log(_FATE_SENTENCES[EARLY])
+        if reading.at > arrived + AHEAD_S * SECOND:
+            if not self.terms.hold:
+                self.log(_FATE_SENTENCES[EARLY])
             return
-        readings = [(moment, watts)]
-        if self._latest is not None and moment - self._latest > DAY_NS:
-            # One wrong time must not close the windows of years, so two readings have to agree.
-            pending, self._pending = self._pending, (moment, watts)
-            if pending is None or abs(moment - pending[0]) > DAY_NS:
-                return
-            readings = [pending, (moment, watts)]
-        self._pending = None
-        latest = moment if self._latest is None else max(self._latest, moment)
-        for at, value in readings:
-            fate = self._buffer.add(at, value, latest)
+        for one in self._agreeing(reading, arrived):
+            if isinstance(self._buffer, ChangeBuffer):
+                with self._lock:
+                    self._take_change(self._buffer, one, arrived)
+                continue
+            latest = one.at if self._latest is None else max(self._latest, one.at)
+            if self._latest is not None and one.at - self._latest > LONGEST_GAP_NS:
+                # After a gap of years, or a first time of 1970, the stream goes on with new windows.
+                self._close(self._latest + LONGEST_GAP_NS)
+                with self._lock:
+                    self._buffer.begin(self._buffer.number_at(one.at))
+            with self._lock:
+                fate = self._buffer.add(one.at, one.watts, latest)
             # A file is read again after a restart, so what was known then is no fault.
-            if at >= self._known_until:
+            if one.at >= self._known_until:
                 self._note(fate)
-        self._latest = latest
-        due = self._buffer.closes_at()
-        if due is not None and latest >= due:
-            self._close(latest)
-            self.deliver()
+            self._latest = latest
+            due = self._buffer.closes_at()
+            if due is not None and latest >= due:
+                self._close(latest)
+                self.deliver()
+
+    def _agreeing(self, reading: Stamped, arrived: int) -> list[Stamped]:
+        """Return the readings that can be taken now that this one has come.
+
+        One wrong time must not close the windows of years. The time of the first reading must
+        therefore be near the clock, and a later one near the reading before it; otherwise it waits
+        until the next reading agrees with it. The time between two changes may be longer.
+        """
+        near = LONGEST_SILENCE_NS if self.terms.hold else DAY_NS
+        reference = arrived if self._latest is None else self._latest
+        ahead = reading.at - reference
+        far = abs(ahead) > near if self._latest is None else ahead > near and not self.terms.hold
+        waiting, self._pending = self._pending, None
+        if not far:
+            return [reading]
+        if waiting is not None and abs(reading.at - waiting.at) <= near:
+            return [waiting, reading]
+        if waiting is not None and not self.terms.hold:
+            self.log("a time is far from those of the other readings; its reading is ignored.")
+        self._pending = reading
+        return []
 
     def _note(self, fate: str) -> None:
         """Log how a reading of a meter that sends at fixed times was treated."""
         if fate in _FATE_SENTENCES:
-            self._log(_FATE_SENTENCES[fate])
+            self.log(_FATE_SENTENCES[fate])
 
     # Windows closed
 
     def tick(self, now: int) -> None:
         """Do everything that is due at a time [ns since 1970]."""
-        with self._lock:
-            if not self._by_readings:
-                self._check_clock(now)
-                self._close(now)
-            if time.monotonic() - self._checkpointed >= CHECKPOINT_S:
-                self._save_checkpoint(now)
-            self.deliver()
+        if not self._by_readings:
+            self._check_clock(now)
+            self._close(now)
+        if time.monotonic() - self._checkpointed >= CHECKPOINT_S:
+            self._save_checkpoint(now)
+        self.deliver()
 
     def _check_clock(self, now: int) -> None:
         """Raise `DataError` if the clock went forward by more than a day."""
@@ -423,28 +586,35 @@ class Service:
 
     def _open_windows(self) -> bytes:
         """Return the open windows for a checkpoint; none if all of the file is read again."""
-        return b"" if self.terms.hold and self._by_readings else self._buffer.to_bytes()
+        with self._lock:
+            return b"" if self.terms.hold and self._by_readings else self._buffer.to_bytes()
 
     def _save_checkpoint(self, now: int) -> None:
         self.state.save_checkpoint(self._open_windows(), now)
         self._checkpointed = time.monotonic()
 
     def _close(self, now: int) -> None:
-        """Commit every window that is due."""
-        for window in self._buffer.close(now):
-            self._commit(window, now)
+        """Commit every window that is due, each with the windows that are open after it."""
+        while True:
+            with self._lock:
+                window, still_open = next(self._buffer.close(now), None), self._open_windows()
+            if window is None:
+                return
+            self._commit(window, still_open, now)
 
-    def _commit(self, window: ClosedWindow, now: int) -> None:
+    def _commit(self, window: ClosedWindow, still_open: bytes, now: int) -> None:
         """Pay for one window, give it its noise, and commit it with its messages."""
         terms, number = self.terms, window.number
         day = terms.day_of(number)
         terms.refuse_learnt(number * terms.window_ns, (number + 1) * terms.window_ns - 1)
         self._report_silence(number)
-        granted, items = self._payment(number)
+        mean = terms.mean_of(window)
+        # A window without a value costs nothing, and its readings decide nothing about that.
+        granted, items = (not self.ended, []) if mean is None else self._payment(number)
         done = Closing(WindowRow(number, day, window.share))
         if granted:
-            done = self._publication.close(number, window.share, terms.mean_of(window))
-        self.state.commit(done.row, items + done.items, self._open_windows(), now, done.sums)
+            done = self._publication.close(number, window.share, mean)
+        self.state.commit(done.row, items + done.items, still_open, now, done.sums)
         self._checkpointed = time.monotonic()
         after = terms.day_of(number + 1)
         if after != day:
@@ -463,9 +633,9 @@ class Service:
         if self.terms.hold or number * self.terms.window_ns < self._began:
             return
         if not self._messages:
-            self._log("no message has come from the source since the start; check its topic.")
+            self.log("no message has come from the source since the start; check its topic.")
         elif self._unread == self._messages:
-            self._log(
+            self.log(
                 f"no message since the start could be read ({self._fault}), so all readings count "
                 "as 0 W; check --payload and --unit."
             )
@@ -483,7 +653,7 @@ class Service:
                 if path.name[:10] < oldest:
                     path.unlink(missing_ok=True)
         except (DataError, OSError) as error:
-            self._log(str(error))
+            self.log(str(error))
 
     def _payment(self, number: int) -> tuple[bool, list[Item]]:
         """Return whether a window is paid for, and the message if this has changed."""
@@ -499,7 +669,7 @@ class Service:
         if not changed:
             return granted, []
         if not granted:
-            self._log(f"nothing is published on {day} (UTC): {reason}")
+            self.log(f"nothing is published on {day} (UTC): {reason}")
         return granted, [self._status_item(number)]
 
     def _status_item(self, number: int) -> Item:
@@ -517,13 +687,15 @@ class Service:
 
     def _mark_published(self, number: int) -> None:
         """Tell the ledger that a UTC day is published; a failure costs nothing."""
+        if self.state.payment(self.terms.utc_day_of(number)) is None:
+            return
         per_day = DAY_NS // self.terms.window_ns
         rows = self.state.windows(number - per_day + 1, number)
         try:
             assert self._account is not None
             self._account.published(self.terms.utc_day_of(number), [row.value for row in rows])
         except HushmeterError as error:
-            self._log(str(error))
+            self.log(str(error))
 
     def _due(self, number: int) -> int:
         """Time at which a window is published [ns since 1970]."""
@@ -534,33 +706,37 @@ class Service:
 
     # Values out
 
-    def _is_recorded(self) -> bool:
+    def deliver(self) -> None:
+        """Let every sink have the messages that it does not have yet, if they are recorded."""
+        self._record()
+        for courier in self.couriers:
+            courier.wake()
+
+    def _record(self) -> None:
         """Record which window is published, where a copy of the state cannot take it back.
 
-        Return False if the ledger cannot be reached; nothing may be published then.
+        While the ledger cannot be reached, newer messages may not be published.
         """
-        last = self.state.last_value()
-        if last is None or last == self._reached:
-            return True
-        if time.monotonic() < self._record_at:
-            return False
-        try:
-            if self._account is not None:
-                self._account.reach(last)
-        except StaleStateError:
-            raise
-        except HushmeterError as error:
-            self._log(f"values wait for the ledger: {error}")
-            self._record_at = time.monotonic() + RETRY_S
-            return False
-        self.state.reach(last)
-        self._reached = last
-        return True
+        with self._recording:
+            newest, last = self.state.last_item(), self.state.last_value()
+            if last is not None and last != self._reached:
+                if time.monotonic() < self._record_at:
+                    return
+                try:
+                    if self._account is not None:
+                        self._account.reach(last)
+                except StaleStateError:
+                    raise
+                except HushmeterError as error:
+                    self.log(f"values wait for the ledger: {error}")
+                    self._record_at = time.monotonic() + RETRY_S
+                    return
+                self.state.reach(last)
+                self._reached = last
+            self.allowed = newest
 
-    def _compare(self, sink: Sink) -> None:
+    def compare(self, sink: Sink) -> None:
         """Raise `StaleStateError` if a sink has windows that the state does not know."""
-        if sink.name in self._checked:
-            return
         until, last = sink.published_until(), self.state.last_window()
         known = 0 if last is None else (last + 1) * self.terms.window_ns
         if until is not None and until > known:
@@ -569,42 +745,26 @@ class Service:
                 "know: the state is an older copy or another one, and would publish windows twice; "
                 "restore the newest state, or choose another --to."
             )
-        self._checked.add(sink.name)
         sink.accept()
-
-    def deliver(self) -> None:
-        """Give every sink the messages that it does not have yet, in their order."""
-        now = self._clock()
-        if not self._is_recorded():
-            return
-        for sink in self.sinks:
-            if time.monotonic() < self._retry_at[sink.name]:
-                continue
-            try:
-                self._compare(sink)
-                while items := self.state.undelivered(sink.name, now):
-                    for item in items:
-                        sink.publish(item)
-                        self.state.mark_delivered(sink.name, item)
-                        if self._on_item is not None and sink is self.sinks[0]:
-                            self._on_item(item)
-            except SinkError as error:
-                self._log(str(error))
-                self._retry_at[sink.name] = time.monotonic() + RETRY_S
 
     def run(self) -> None:
         """Run until `stop` is called or the source ends.
 
         Raise `HushmeterError` if the state cannot be written, the source fails, or the clock jumps.
         """
-        for sink in self.sinks:
-            sink.open()
+        for courier in self.couriers:
+            courier.start()
         try:
-            self.tick(self._clock())
+            until = time.monotonic() + FIRST_WAIT_S
+            for courier in self.couriers:
+                courier.tried.wait(max(0.0, until - time.monotonic()))
+            # No sink gets a new window if another one shows that the state is an old copy.
+            self._raise_error()
+            self.tick(self.now())
             self.source.start(self.receive, self.lost, self.back)
             try:
                 while not (self._stopped or self._error or self.source.finished.is_set()):
-                    now = self._clock()
+                    now = self.now()
                     self.tick(now)
                     self._wake.wait(self._pause_s(now))
                     self._wake.clear()
@@ -612,25 +772,32 @@ class Service:
             finally:
                 # No reading may close and publish a window after this method has ended.
                 self.source.stop()
-            error = self._error or self.source.error
-            if error is not None:
-                raise error
-            with self._lock:
-                if complete and self._until is not None:
-                    self._close(self._until + self.terms.grace_ns)
-                self._retry_at = dict.fromkeys(self._retry_at, -math.inf)
-                self.tick(self._clock())
-                self._save_checkpoint(self._clock())
-                self._report_waiting()
+            self._raise_error()
+            self._finish(complete)
         finally:
-            for sink in self.sinks:
-                sink.close()
+            for courier in self.couriers:
+                courier.finish()
+        self._raise_error()
+        for sink in (courier.sink for courier in self.couriers):
+            if self.state.undelivered(sink.name, self.now(), 1):
+                self.log(f"{sink.name} does not have every value; the next start sends them.")
 
-    def _report_waiting(self) -> None:
-        """Log the sinks that do not have everything."""
-        for sink in self.sinks:
-            if self.state.undelivered(sink.name, self._clock(), 1):
-                self._log(f"{sink.name} does not have every value; the next start sends them.")
+    def _raise_error(self) -> None:
+        error = self._error or self.source.error
+        if error is not None:
+            raise error
+
+    def _finish(self, complete: bool) -> None:
+        """Close what can be closed at the end; `complete` says that the source has ended."""
+        if complete and self._latest is None and self._pending is not None:
+            # A file with one reading.
+            self._pending, only = None, self._pending
+            self._latest = only.at
+            self._receive_by_readings(only, self.now())
+        if complete and self._until is not None:
+            self._close(self._until + self.terms.grace_ns)
+        self.tick(self.now())
+        self._save_checkpoint(self.now())
 
     def _pause_s(self, now: int) -> float:
         """Time until something is due [s], at most one second."""

@@ -11,7 +11,8 @@ two windows, even if somebody restores the file from an old copy. The keys of a 
 after its last window, and the means of the windows after `KEPT_DAYS` days (with `secure_delete`, so
 that they do not remain in the file).
 
-The file belongs to one process at a time, which holds a lock until it ends, however it ends.
+The file belongs to one process at a time, which holds a lock until it ends, however it ends. All
+threads of the process share one connection, which one of them uses at a time.
 
 *Old copies.* A state that was restored from an older copy would publish windows again with other
 noise. The number of the last published window is therefore kept in other places too, before it is
@@ -25,6 +26,7 @@ import json
 import os
 import secrets
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import astuple, dataclass
@@ -127,6 +129,7 @@ class State(AbstractContextManager["State"]):
     def __init__(self, path: str | Path, terms: Mapping[str, Any]) -> None:
         self.path = Path(path)
         self._lock = _lock(self.path)
+        self._mutex = threading.RLock()
         self._db: sqlite3.Connection = None  # type: ignore[assignment]
         try:
             with _in_database(self.path):
@@ -148,7 +151,8 @@ class State(AbstractContextManager["State"]):
 
     def close(self) -> None:
         """Close the file and release the lock."""
-        self._db.close()
+        with self._mutex:
+            self._db.close()
         self._lock.release()
 
     def _create(self, terms: Mapping[str, Any]) -> None:
@@ -171,7 +175,8 @@ class State(AbstractContextManager["State"]):
 
     def _check(self, terms: Mapping[str, Any]) -> None:
         """Refuse a file of another kind or of another stream."""
-        if self.fact("schema") != SCHEMA:
+        ours = self._one("SELECT 1 FROM sqlite_master WHERE name = 'facts'")
+        if ours is None or self.fact("schema") != SCHEMA:
             raise DataError(f"{self.path} is not the state of a stream; choose another --state.")
         if self.fact("terms") != json.dumps(terms, sort_keys=True):
             raise DataError(
@@ -219,18 +224,20 @@ class State(AbstractContextManager["State"]):
         """Number of the last committed window that has a value; None if there is none."""
         return self._one("SELECT max(number) FROM windows WHERE value IS NOT NULL")
 
+    def _rows(self, query: str, *values: Any) -> list[Any]:
+        """Return all rows that a query finds."""
+        with self._mutex, _in_database(self.path):
+            return self._db.execute(query, values).fetchall()
+
     def _one(self, query: str, *values: Any) -> int | None:
         """Return the one number that a query finds, or None."""
-        row = self._db.execute(query, values).fetchone()
-        return None if row is None or row[0] is None else int(row[0])
+        rows = self._rows(query, *values)
+        return None if not rows or rows[0][0] is None else int(rows[0][0])
 
     def fact(self, name: str) -> str | None:
         """Return a fact about the stream, such as "release", its identity in the ledger."""
-        try:
-            row = self._db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
-        except sqlite3.DatabaseError:
-            return None
-        return None if row is None else str(row[0])
+        rows = self._rows("SELECT value FROM facts WHERE name = ?", name)
+        return str(rows[0][0]) if rows else None
 
     def last_window(self) -> int | None:
         """Number of the last committed window; None if there is none."""
@@ -239,17 +246,17 @@ class State(AbstractContextManager["State"]):
     def windows(self, first: int, last: int) -> list[WindowRow]:
         """Return the committed windows from one number to another, both included."""
         query = "SELECT * FROM windows WHERE number BETWEEN ? AND ? ORDER BY number"
-        return [WindowRow(*row) for row in self._db.execute(query, (first, last))]
+        return [WindowRow(*row) for row in self._rows(query, first, last)]
 
     def windows_of(self, day: str) -> list[WindowRow]:
         """Return the committed windows of a civil day, or of a month such as "2024-03"."""
         query = "SELECT * FROM windows WHERE day BETWEEN ? AND ? ORDER BY number"
-        return [WindowRow(*row) for row in self._db.execute(query, (day, f"{day}~"))]
+        return [WindowRow(*row) for row in self._rows(query, day, f"{day}~")]
 
     def sums_of(self, period: str) -> list[SumRow]:
         """Return the committed sums of a civil day, or of a month and its days."""
         query = "SELECT * FROM sums WHERE label BETWEEN ? AND ? ORDER BY name, label"
-        return [SumRow(*row) for row in self._db.execute(query, (period, f"{period}~"))]
+        return [SumRow(*row) for row in self._rows(query, period, f"{period}~")]
 
     def key_for(self, period: str, new_key: Callable[[], bytes], *, again: bool) -> int:
         """Return the number of the key that this process uses for a day or a month.
@@ -278,10 +285,10 @@ class State(AbstractContextManager["State"]):
 
     def key(self, number: int) -> bytes:
         """Return a key by its number; raise `DataError` if it was destroyed."""
-        row = self._db.execute("SELECT key FROM keys WHERE id = ?", (number,)).fetchone()
-        if row is None:
+        rows = self._rows("SELECT key FROM keys WHERE id = ?", number)
+        if not rows:
             raise DataError(f"key {number} of {self.path} was destroyed after its period.")
-        return bytes(row[0])
+        return bytes(rows[0][0])
 
     def commit(
         self,
@@ -305,13 +312,23 @@ class State(AbstractContextManager["State"]):
             )
             self._put_checkpoint(checkpoint, at)
 
-    def undelivered(self, sink: str, now_ns: int, limit: int = 1000) -> list[Item]:
-        """Return the messages that are due and were not delivered to a sink, in their order."""
+    def last_item(self) -> int:
+        """Number of the last message; 0 if there is none."""
+        return self._one("SELECT max(id) FROM items") or 0
+
+    def undelivered(
+        self, sink: str, now_ns: int, limit: int = 1000, *, until: int = 1 << 62
+    ) -> list[Item]:
+        """Return the messages that are due and were not delivered to a sink, in their order.
+
+        `until` is the number of the last message that may be published.
+        """
         return self._items(
             "id FROM items WHERE id > coalesce((SELECT last FROM deliveries WHERE sink = ?), 0) "
-            "AND due <= ? ORDER BY id LIMIT ?",
+            "AND due <= ? AND id <= ? ORDER BY id LIMIT ?",
             sink,
             now_ns,
+            until,
             limit,
         )
 
@@ -324,15 +341,14 @@ class State(AbstractContextManager["State"]):
         )
 
     def _items(self, query: str, *values: Any) -> list[Item]:
-        rows = self._db.execute(f"SELECT kind, label, due, message, {query}", values)
+        rows = self._rows(f"SELECT kind, label, due, message, {query}", *values)
         return [Item(kind, label, due, json.loads(text), n) for kind, label, due, text, n in rows]
 
     def last_status(self) -> str | None:
         """Return whether the stream is "publishing" or "ended" by its last message about that."""
-        row = self._db.execute(
-            "SELECT message FROM items WHERE kind = 'status' ORDER BY id DESC LIMIT 1"
-        ).fetchone()
-        return None if row is None else str(json.loads(row[0])["status"])
+        query = "SELECT message FROM items WHERE kind = 'status' ORDER BY id DESC LIMIT 1"
+        rows = self._rows(query)
+        return str(json.loads(rows[0][0])["status"]) if rows else None
 
     def next_due(self, now_ns: int) -> int | None:
         """Return when the next message becomes due after now [ns since 1970], if there is one."""
@@ -348,8 +364,8 @@ class State(AbstractContextManager["State"]):
 
     def payment(self, day: str) -> tuple[bool, str] | None:
         """Return whether the ledger granted a day, and its reason if not; None if unknown."""
-        row = self._db.execute("SELECT granted, reason FROM days WHERE day = ?", (day,)).fetchone()
-        return None if row is None else (bool(row[0]), str(row[1] or ""))
+        rows = self._rows("SELECT granted, reason FROM days WHERE day = ?", day)
+        return (bool(rows[0][0]), str(rows[0][1] or "")) if rows else None
 
     def record_payment(self, day: str, granted: bool, reason: str, *, head: str) -> None:
         """Keep the answer of the ledger for a UTC day, and the end of the ledger after it."""
@@ -359,8 +375,8 @@ class State(AbstractContextManager["State"]):
 
     def checkpoint(self) -> tuple[int, bytes] | None:
         """Return the time and the content of the last checkpoint."""
-        row = self._db.execute("SELECT at, content FROM checkpoint").fetchone()
-        return None if row is None else (int(row[0]), bytes(row[1]))
+        rows = self._rows("SELECT at, content FROM checkpoint")
+        return (int(rows[0][0]), bytes(rows[0][1])) if rows else None
 
     def save_checkpoint(self, content: bytes, at: int) -> None:
         """Commit the windows that are still open."""
@@ -391,13 +407,12 @@ class State(AbstractContextManager["State"]):
             )
             self._db.execute("DELETE FROM days WHERE day < ?", (before,))
         # What is destroyed in the file must not remain in the write-ahead log.
-        with _in_database(self.path):
-            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._rows("PRAGMA wal_checkpoint(TRUNCATE)")
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
         """Commit everything or nothing; an error of the database becomes one sentence."""
-        with _in_database(self.path):
+        with self._mutex, _in_database(self.path):
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield

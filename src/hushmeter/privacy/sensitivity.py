@@ -81,6 +81,21 @@ u_g stretches of adjoining cells, and each touched cell by at most r more, so r�
 added. A change that is moved from one place to another has f_g(p) − f_g(p'); both are not negative,
 so Δ2 grows by at most √2. All of this uses public times only.
 
+*Rearranged use.* If neighbours may have their use in another order, without a limit in watts, only
+the sums over some groups of cells (*orbits*) stay the same: civil days if use is moved within its
+day, the hours of the day of a month if whole days are exchanged. A table all of whose labels are
+unions of orbits is *free*: it does not move. Every other table can move without a limit. Orbits,
+not cells, are rounded to the grid. What the meter adds to a free table:
+
+* *Rounding* to s watts moves the sum of n_g cells by at most s·n_g if use is moved within days.
+  Whole days that are exchanged keep their readings, so that nothing moves.
+* *Registers.* The sum of a stretch of readings is the difference of the counter at its two ends.
+  Each rounded end is off by at most r/2, so the sum of u_g stretches moves by at most 2·r·u_g/W. At
+  the borders of the days (or of the months, if days are exchanged) the counter itself is the same
+  for both neighbours. For a label of whole days (months) u_g is therefore one less: a complete day
+  does not move at all.
+* A table that moves may move by one grid step more for each orbit of a label.
+
 References
 ----------
 .. [1] A. Marshall, I. Olkin, B. Arnold, "Inequalities: Theory of Majorization and Its
@@ -130,6 +145,8 @@ class Change:
     values: int = 0
     # True if the run is moved to another time: the neighbours differ in when it happens
     moved: bool = False
+    # Largest energy of the usual use of a day [W·s], if it is known; several runs add up
+    day_energy: float | None = None
     # Factor c with which the sum of the values of a day is published as one more value, for a moved
     # run; 0 if the sum of a day is exact or not published.
     day_scale: float = 0.0
@@ -370,6 +387,13 @@ class Table:
         """Position of every cell in time, shape (n,)."""
         return np.arange(self.labels.size) if self.positions is None else self.positions
 
+    @cached_property
+    def stretches(self) -> IntArray:
+        """Number of stretches of adjoining cells of every label, shape (size,)."""
+        fresh = np.ones(self.labels.size, dtype=np.bool_)
+        fresh[1:] = (np.diff(self.places) > 1) | (np.diff(self.labels) != 0)
+        return np.bincount(self.labels[fresh & (self.labels >= 0)], minlength=self.size)
+
     def sums(self, cells: FloatArray) -> FloatArray:
         """Sums of the cells of every label, shape (size,)."""
         inside = self.labels >= 0
@@ -465,6 +489,47 @@ def sensitivity(table: Table, change: Change, grid: Fraction) -> float:
     return float(np.ceil(own / float(grid) + turned * (1 + float(ROUNDING_SLACK))).max())
 
 
+@dataclass(frozen=True, eq=False)
+class Rearrangement:
+    """Use that neighbours have in another order, and how the meter counts it."""
+
+    orbits: IntArray  # Group of every cell; neighbours have the same sum in every group
+    periods: IntArray  # Period of every cell, at whose borders a counter is the same for both
+    within_days: bool  # True if single readings change, and not only the order of the days
+    window: int  # Metered readings W per cell
+    metering: Metering = IDEAL  # How the meter rounds
+
+    def length(self, table: Table, grid: Fraction) -> float:
+        """Largest Euclidean length of the change of all sums of a table [grid steps].
+
+        It is 0 for a free table, and infinite if a table shows the order itself.
+        """
+        inside = table.labels >= 0
+        if not _is_union(table.labels, self.orbits):
+            return math.inf
+        own = Table("orbits", self.orbits, int(self.orbits.max()) + 1, table.positions)
+        if not self._watts(own).any():
+            return 0.0
+        pairs = np.unique(np.stack([table.labels[inside], self.orbits[inside]]), axis=1)
+        rounded = np.bincount(pairs[0], minlength=table.size)
+        return float(np.linalg.norm(np.ceil(self._watts(table) / float(grid)) + rounded))
+
+    def _watts(self, table: Table) -> FloatArray:
+        """Most that the meter moves the sum of every label of a table [W]."""
+        watts = self.within_days * self.metering.resolution_w * table.members.astype(float)
+        if self.metering.register_step_w:
+            whole_periods = _is_union(table.labels, self.periods)
+            stretches = np.maximum(0, table.stretches - whole_periods)
+            watts += 2 * self.metering.register_step_w / self.window * stretches
+        return np.asarray(watts)
+
+
+def _is_union(labels: IntArray, groups: IntArray) -> bool:
+    """True if all cells of a group have the same label."""
+    first = np.unique(groups, return_index=True, return_inverse=True)
+    return bool((labels == labels[first[1]][first[2]]).all())
+
+
 def _sorted_sums(patterns: IntArray, shares: FloatArray) -> FloatArray:
     """Sums of the shares of the cells of every label, largest first, for each pattern."""
     rows, size = patterns.shape[0], int(patterns.max()) + 2
@@ -536,12 +601,9 @@ class _Register:
         """The register of the meter that a change describes."""
         if not change.register_w:
             return cls()
-        positions = table.places
-        fresh = np.ones(positions.size, dtype=np.bool_)
-        if change.metering.copies == 1 and change.metering.stretch == 1:
-            fresh[1:] = (np.diff(positions) > 1) | (np.diff(table.labels) != 0)
-        inside = table.labels >= 0
-        stretches = np.bincount(table.labels[fresh & inside], minlength=table.size).astype(float)
+        positions, inside = table.places, table.labels >= 0
+        telescopes = change.metering.copies == 1 and change.metering.stretch == 1
+        stretches = (table.stretches if telescopes else table.members).astype(float)
         line = np.zeros(int(positions[-1]) + 1)
         line[positions[inside]] = stretches[table.labels[inside]]
         width = min(change.own_touches // change.places, line.size)

@@ -41,6 +41,18 @@ DAY_SHARE = 0.2
 """Change of the published sum of a day, as a share of the largest change of another value. With
 Laplace noise it makes the noise of all values of a moved short run 10 % larger."""
 
+WITHIN_DAYS, BETWEEN_DAYS = "within days", "between days"
+"""How the use of two neighbours may be rearranged: within every civil day, or by exchanging whole
+days of one month."""
+
+KEPT = {
+    (): None,
+    (WITHIN_DAYS,): "days",
+    (BETWEEN_DAYS,): "typical-day",
+    (WITHIN_DAYS, BETWEEN_DAYS): "months",
+}
+"""The finest table whose sums stay the same if use is rearranged in these ways."""
+
 REGISTER_LIMIT = 1.0
 """Largest accepted ratio of the effect of a register to the effect of the change itself."""
 
@@ -137,7 +149,13 @@ class Unit:
     use_s : float or None
         Largest use a day that was given for all protected appliances [s].
     zone : str
-        Time zone of the civil days within which a run is moved; only "when" needs it.
+        Time zone of the civil days within which use is moved; only "when" and rearranged use
+        need it.
+    window : int
+        Metered readings W per released value.
+    rearranged : tuple of str
+        How the use of neighbours may be rearranged without a limit: "within days", "between days".
+        There need be no other change then.
     """
 
     protect: str
@@ -148,45 +166,56 @@ class Unit:
     readings: int | None = None
     use_s: float | None = None
     zone: str = "UTC"
+    window: int = 1
+    rearranged: tuple[str, ...] = ()
 
     @property
     def l1(self) -> float:
         """Largest sum Δ1 of the changes of all released values [W]."""
-        return max(change.l1 for change in self.changes)
+        return max((change.l1 for change in self.changes), default=0.0)
 
     @property
     def l2(self) -> float:
         """Largest Euclidean length Δ2 of the change of all released values [W]."""
-        return max(change.l2 for change in self.changes)
+        return max((change.l2 for change in self.changes), default=0.0)
 
     @property
     def largest(self) -> float:
         """Most that one released value can change [W]."""
-        return max(change.largest for change in self.changes)
+        return max((change.largest for change in self.changes), default=0.0)
 
     @property
     def touches(self) -> int:
         """Most released values that one of the changes can touch."""
-        return max(change.touches for change in self.changes)
-
-    @property
-    def window(self) -> int:
-        """Metered readings W per released value."""
-        return self.changes[0].window
+        return max((change.touches for change in self.changes), default=0)
 
     @property
     def day_scale(self) -> float:
         """Factor of the noisy sums of days; 0 if they are exact, or not published."""
-        return self.changes[0].day_scale
+        return self.changes[0].day_scale if self.changes else 0.0
+
+    @property
+    def keeps(self) -> str | None:
+        """The finest table that is the same for all neighbours that differ in order alone."""
+        return KEPT[self.rearranged]
 
     @property
     def largest_watts(self) -> float:
         """Largest change of the power [W]."""
-        return max(change.watts for change in self.changes)
+        return max((change.watts for change in self.changes), default=0.0)
 
     @property
     def sentence(self) -> str:
         """The unit in plain words."""
+        if not self.changes:
+            return order_in_words(self.rearranged)
+        if self.rearranged:
+            return f"{order_in_words(self.rearranged)}; and {self._change_in_words}"
+        return self._change_in_words
+
+    @property
+    def _change_in_words(self) -> str:
+        """The protected changes in plain words."""
         worst = max(self.changes, key=lambda change: change.l1)
         subject = {
             "appliance": f"whether the {worst.name} is on ({worst.watts:g} W)",
@@ -224,9 +253,38 @@ class Unit:
         change = appliance_change(appliance, span, self.metered, self.window, use_s)
         return replace(change, day_scale=self.day_scale if span == "when" else 0.0)
 
+    @property
+    def day_energy(self) -> float:
+        """Largest energy of a day of usual use of a protected appliance [W·s]."""
+        most = ((c.watts * LONGEST_DAY_S, c.day_energy) for c in self.changes)
+        return max((all_day if usual is None else usual for all_day, usual in most), default=0.0)
+
+    def usual_day(self, change: Change) -> Change:
+        """Return the change that a day of usual use makes, with the power of a protected change."""
+        energy = min(change.watts * LONGEST_DAY_S, self.day_energy)
+        values = released_values("day", self.metered, self.window)
+        return replace(
+            change,
+            seconds=max(change.seconds, LONGEST_DAY_S),
+            energy=max(change.energy, energy),
+            aligned=False,
+            moved=False,
+            values=values,
+            day_scale=0.0,
+        )
+
     def for_appliance(self, appliance: Appliance) -> Unit:
         """Return the unit with this appliance instead of the protected ones."""
         return replace(self, changes=(self.change_of(appliance, self.span, self.use_s),))
+
+
+def order_in_words(rearranged: tuple[str, ...]) -> str:
+    """Say what is protected if use is rearranged."""
+    return {
+        "days": "at which times of the day electricity is used, on all days",
+        "typical-day": "on which days of a month electricity is used",
+        "months": "at which times and on which days of a month electricity is used",
+    }[KEPT[rearranged] or ""]
 
 
 def use_in_words(use_s: float, protect: str) -> str:
@@ -314,7 +372,7 @@ def resolve_unit(
     changes = tuple(appliance_change(one, span, facts, window, cap_s) for one in members)
     changes = _with_day_scale(changes)
     meter = (facts.interval_s, facts.metering, facts.readings)
-    return Unit(protect, span, changes, *meter, cap_s, facts.zone)
+    return Unit(protect, span, changes, *meter, cap_s, facts.zone, window)
 
 
 def _with_day_scale(changes: tuple[Change, ...]) -> tuple[Change, ...]:
@@ -348,6 +406,7 @@ def appliance_change(
         metering=metered.metering,
         values=released_values(span, metered, window),
         moved=span == "when",
+        day_energy=_length_and_energy(appliance, "day", metered.interval_s, use_s)[1],
     )
 
 
@@ -433,9 +492,9 @@ def calibrate(
 def refuse_large_register(mechanism: str, unit: Unit) -> None:
     """Refuse a unit in which a register adds more to the sensitivity than the change itself."""
     norm = find_kind(mechanism).norm
-    worst = max(unit.changes, key=lambda change: change.register_l1)
-    if not worst.register_w:
+    if not any(change.register_w for change in unit.changes):
         return
+    worst = max(unit.changes, key=lambda change: change.register_l1)
     effect, total = worst.register_l1, worst.l1
     if norm == 2:
         effect, total = worst.register_l2, worst.l2
@@ -469,6 +528,20 @@ def refuse_unknown_rounding(span: str, metering: Metering) -> None:
             "the span 'when' publishes the sums of the days, which show the time of a run if the "
             "meter rounds its readings; state the step of the readings in their unit, such as "
             "--step 0.001 for kWh with three decimals (metering=Metering(resolution_w=…))."
+        )
+
+
+def refuse_rearranging(metering: Metering) -> None:
+    """Refuse rearranged use for a meter whose sums depend on the order in an unknown way."""
+    if metering.stretch > 1 or metering.reach or metering.copies > 1 or metering.registers > 1:
+        why = (
+            f"its {metering.registers} registers round separately"
+            if metering.registers > 1
+            else "its readings have different lengths"
+        )
+        raise InputError(
+            f"the sums of these readings depend on when electricity is used, because {why}; hide "
+            "an appliance, or that you are away."
         )
 
 

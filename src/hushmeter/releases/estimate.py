@@ -236,12 +236,14 @@ class _Form:
                 inverse[:-1, :-1] = cho_solve(cho_factor(gram), np.eye(rows))
             return [inverse]
         if rows:
-            weights = 1 / np.sqrt(self.variances)
+            # Exact sums all have the same weight: they do not contradict each other.
+            exact = not self.variances.any()
+            weights = 1 / np.sqrt(self.variances + exact)
             values, vectors = np.linalg.eigh(shared[:-1, :-1] * np.outer(weights, weights))
             known = values > DEPENDENT * values[-1]
             scaled = weights[:, None] * vectors[:, known]
             inverse[:-1, :-1] = scaled / values[known] @ scaled.T
-            more[:-1, :-1] = scaled / values[known] ** 2 @ scaled.T
+            more[:-1, :-1] = 0.0 if exact else scaled / values[known] ** 2 @ scaled.T
         return [inverse, more]
 
     def _variance(self, squares: FloatArray, forms: Sequence[FloatArray]) -> FloatArray:
@@ -315,7 +317,7 @@ def lengths_of(
     """Largest change of the sums of every table, as Euclidean length [grid steps]."""
     # The longest change comes first: the patterns of its windows serve the others.
     ordered = sorted(changes, key=lambda change: -change.own_touches)
-    return np.array([max(sensitivity(t, c, grid) for c in ordered) for t in tables])
+    return np.array([max((sensitivity(t, c, grid) for c in ordered), default=0.0) for t in tables])
 
 
 def divide_budget(

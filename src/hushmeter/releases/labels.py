@@ -21,8 +21,8 @@ from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.clock import CivilDays, civil_days, transitions, weekday
 from hushmeter.errors import DataError, InputError, UnknownNameError
 from hushmeter.formatting import duration_in_words
-from hushmeter.privacy.sensitivity import NO_LABEL, Table
-from hushmeter.privacy.units import Metered, without_values
+from hushmeter.privacy.sensitivity import NO_LABEL, Rearrangement, Table
+from hushmeter.privacy.units import BETWEEN_DAYS, WITHIN_DAYS, Metered, Unit, without_values
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, TimeArray, Trace, intervals_in
 
 CELLS, BANDS, REST, REGISTER = "cells", "bands", "rest", "register"
@@ -218,6 +218,25 @@ def check_tables(words: Sequence[str], cells: Cells) -> tuple[LabelledTable, ...
         if not any(name in table.columns.get("band", ()) for table in tables):
             raise InputError(f"no cell lies in the band {name}; leave it out, or change its times.")
     return tables
+
+
+def rearrangement(unit: Unit, cells: Cells) -> Rearrangement:
+    """Return which sums of cells stay the same if use is rearranged as a unit says.
+
+    An hour that a change of the clock repeats is never exchanged.
+    """
+    days, (_, months) = cells.days.place, cells.months
+    if BETWEEN_DAYS not in unit.rearranged:
+        orbits = days
+    elif WITHIN_DAYS in unit.rearranged:
+        orbits = months
+    else:
+        own = cells.per_day + 1 + np.arange(len(cells))
+        hours = np.where(cells.hour_of_day >= 0, cells.hour_of_day, own)
+        orbits = np.unique(months * (own[-1] + 1) + hours, return_inverse=True)[1].astype(np.int64)
+    periods = months if BETWEEN_DAYS in unit.rearranged else days
+    within = WITHIN_DAYS in unit.rearranged
+    return Rearrangement(orbits, periods, within, unit.window, unit.metering)
 
 
 def _every_cell(cells: Cells) -> LabelledTable:

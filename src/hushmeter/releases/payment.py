@@ -108,6 +108,11 @@ def _refuse_free_releases(release: Release) -> None:
     """Refuse a release whose cost cannot be stated."""
     if release.kind != "release":
         raise InputError("a simulation spends no budget; leave out --seed or --ledger.")
+    if release.promise.unit.rearranged:
+        raise InputError(
+            "this wish publishes exact sums, for which no ε can be charged; leave out --ledger, or "
+            "hide an appliance."
+        )
     if release.promise.unit.span == "when":
         raise InputError(
             "the span 'when' publishes the sums of the days, for which no ε can be charged; "

@@ -90,6 +90,8 @@ def list_parameters(unit: Unit, home: Home | None, trace: Trace | None) -> list[
     from these readings". A promise gives the times of its cells alone. If they are not known yet,
     they are other days; each release of a stream or a fleet checks its own.
     """
+    if not unit.changes:
+        return []
     learnt = _learnt_source(home, trace)
     if home is not None and unit.protect == "appliance":
         protected = [a for a in home.appliances if a.name in {c.name for c in unit.changes}]

@@ -30,6 +30,7 @@ from hushmeter.formatting import (
     format_watt_hours,
     format_watts,
     out_of_100,
+    short_duration,
 )
 from hushmeter.noise import Mechanism, clamped
 from hushmeter.noise.gaussian import joint_epsilon, joint_odds
@@ -46,7 +47,15 @@ from hushmeter.privacy.accounting import (
     one_value,
     unknown_moment,
 )
-from hushmeter.privacy.units import Metered, Unit, metered, refuse_unknown_rounding, resolve_unit
+from hushmeter.privacy.units import (
+    LONGEST_DAY_S,
+    Metered,
+    Unit,
+    metered,
+    order_in_words,
+    refuse_unknown_rounding,
+    resolve_unit,
+)
 from hushmeter.releases.labels import (
     CELLS,
     HOURLY_COST,
@@ -55,8 +64,10 @@ from hushmeter.releases.labels import (
     cells_of,
     make_tables,
     of_sums,
+    rearrangement,
 )
 from hushmeter.releases.purposes import Errors, errors_of
+from hushmeter.releases.wishes import same_sums, still_shown
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Trace
 
 if TYPE_CHECKING:
@@ -64,6 +75,15 @@ if TYPE_CHECKING:
     from hushmeter.privacy.sensitivity import Change
     from hushmeter.releases.estimate import TableEstimate
     from hushmeter.releases.release import Release
+
+EXACT_GRID = Fraction(1, 1000)
+"""Grid of sums that are published without noise [W]."""
+
+EXACT_PARTS = 10**6
+"""Parts of a watt to which a metered reading is rounded, where sums of readings must be exact."""
+
+SURE = 0.9995
+"""Odds from which an attacker is as good as certain."""
 
 FAR = 50.0
 """Squared length of a change, in units of σ², beyond which an attacker is certain in any case."""
@@ -92,6 +112,20 @@ class NoisyTable:
     def delta(self) -> float:
         """δ of the noise."""
         return 0.0 if self.noise is None else self.noise.delta
+
+
+@dataclass(frozen=True)
+class Guess:
+    """How often the best attacker is right about one thing."""
+
+    name: str  # "run", "reading", "value", "unknown", "habit", "day", "file", "when" or "order"
+    about: str  # What the attacker guesses
+    odds: float  # Largest probability of being right
+
+    @property
+    def text(self) -> str:
+        """The odds out of 100, never rounded up to certainty."""
+        return out_of_100(min(self.odds, 1 - 1e-12))
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,8 +167,14 @@ class Promise:
     @property
     def noise(self) -> Mechanism:
         """The noise of the first table."""
-        assert self.tables[0].noise is not None
+        if self.tables[0].noise is None:
+            raise InputError("this release has no noise: all of its sums are exact.")
         return self.tables[0].noise
+
+    @property
+    def exact(self) -> bool:
+        """True if no table has noise, because no protected change moves any of them."""
+        return not self._noises
 
     @property
     def joint(self) -> bool:
@@ -144,12 +184,19 @@ class Promise:
     @property
     def grid(self) -> Fraction:
         """Grid of the cells [W]."""
-        return self.noise.exact_grid
+        return EXACT_GRID if self.exact else self.noise.exact_grid
 
     @property
     def lengths(self) -> FloatArray:
         """Largest change of every table that shares the budget, Euclidean [grid steps]."""
-        return self._lengths(self.unit.changes)
+        found = self._lengths(self.unit.changes)
+        return np.maximum(found, self._order_lengths) if self.unit.rearranged else found
+
+    @cached_property
+    def _order_lengths(self) -> FloatArray:
+        """The same if use is rearranged: what the rounding of the meter moves."""
+        moved = rearrangement(self.unit, self.cells)
+        return np.array([moved.length(entry.table, self.grid) for entry in self.tables])
 
     def _lengths(self, changes: Sequence[Change]) -> FloatArray:
         """The same for other changes; the account of a home asks for some of them repeatedly."""
@@ -170,6 +217,8 @@ class Promise:
         """Share of every table in the privacy budget, Σ s_j²/σ_j² = 2ρ."""
         if not self.joint:
             return (1.0,) * len(self.tables)
+        if self.exact:
+            return (0.0,) * len(self.tables)
         parts = (self.lengths / [noise.scale for noise in self._noises]) ** 2
         return tuple((parts / parts.sum()).tolist())
 
@@ -181,6 +230,8 @@ class Promise:
     @cached_property
     def epsilon(self) -> float:
         """ε at which the unit is protected."""
+        if self.exact:
+            return 0.0
         if self.joint:
             return joint_epsilon(self._noises, self.lengths, self.delta)
         return self.noise.epsilon_of(self.unit)
@@ -194,6 +245,8 @@ class Promise:
     @cached_property
     def odds(self) -> float:
         """Largest probability that the best attacker is right, who knows everything else."""
+        if self.exact:
+            return 0.5
         if self.joint:
             return joint_odds(self._noises, self.lengths)
         return max(change_odds(self.noise, change) for change in self.unit.changes)
@@ -201,21 +254,125 @@ class Promise:
     @cached_property
     def unknown(self) -> UnknownMoment | None:
         """Odds of an attacker who does not know when a run happens; None for other spans."""
-        if self.unit.span != "run":
+        if self.unit.span != "run" or not self.unit.changes or self._days_long:
             return None
         found = [self.unknown_moment(change) for change in self.unit.changes]
         return max(found, key=lambda one: one.habit_odds)
+
+    @property
+    def _days_long(self) -> bool:
+        """True if the hidden use lasts a day or longer, as that of a day at home does."""
+        return max(change.seconds for change in self.unit.changes) >= LONGEST_DAY_S
 
     @cached_property
     def errors(self) -> Errors:
         """Standard errors of hours, days, months, the typical day and register values."""
         return errors_of(self)
 
+    @cached_property
+    def guesses(self) -> tuple[Guess, ...]:
+        """How often the best attacker is right, from one moment to the whole file.
+
+        The first row is what the request is about. A day of usual use is always among the others.
+        """
+        changes, span = self.unit.changes, self.unit.span
+        if not changes:
+            return self._order_guesses()
+        if span == "when":
+            return (
+                Guess("when", "at which of two times of the day it happened", self.odds),
+                Guess("day", "whether it happened on a day, which the sums of days show", 1.0),
+            )
+        days = [self.unit.usual_day(change) for change in changes]
+        size = format_watt_hours(max(day.energy for day in days) / SECONDS_PER_HOUR)
+        odds = self.odds if span == "day" else max(map(self._odds_about, days))
+        day = Guess("day", f"a whole day of usual use, up to {size}", odds)
+        count = self.cells.days.days.size
+        file = Guess("file", f"all {count} days together", self._file_odds(days, odds, count))
+        return (*self._single_guesses(changes, day), file, *self._order_guesses())
+
+    def _single_guesses(self, changes: Sequence[Change], day: Guess) -> list[Guess]:
+        """The rows about one use, one released value and one day, the requested one first."""
+        span, unknown = self.unit.span, self.unknown
+        rows = [day]
+        length = self.cells.interval_s
+        if self.tables[0].name == CELLS and length <= max(change.seconds for change in changes):
+            one = f"one released value ({short_duration(length)}), at a known time"
+            odds = max(self._one_cell(change, DELTA).odds for change in changes)
+            rows.insert(span == "day", Guess("value", one, odds))
+        if unknown is not None and unknown.moments > 1:
+            many = f"{unknown.moments} times of the day"
+            rows[:0] = [
+                Guess("unknown", f"one use at one of {many}, all equally likely", unknown.odds),
+                Guess("habit", "one use, if half of all are at one known time", unknown.habit_odds),
+            ]
+        if span == "run" and self._days_long:
+            days = [one for one in changes if one.seconds >= 2 * LONGEST_DAY_S]
+            used = format_watt_hours(max(one.energy for one in changes) / SECONDS_PER_HOUR)
+            named = f"whether up to {used} were used within {_days_in_words(changes)}"
+            return [Guess("run" if days else "day", named, self.odds), *(rows if days else ())]
+        if span == "run":
+            rows.insert(0, Guess("run", "one use, at a known time", self.odds))
+        if span == "reading":
+            one = f"one metered reading ({short_duration(self.unit.interval_s)}), at a known time"
+            rows.insert(0, Guess("reading", one, self.odds))
+        return rows
+
+    def _order_guesses(self) -> tuple[Guess, ...]:
+        """The row about when electricity was used, if that is hidden."""
+        ways = self.unit.rearranged
+        if not ways:
+            return ()
+        lengths = self._order_lengths
+        odds = joint_odds(self._noises, lengths) if lengths.any() else 0.5
+        return (Guess("order", f"{order_in_words(ways)}, in the whole file", odds),)
+
+    def _odds_about(self, change: Change) -> float:
+        """Odds of the best attacker about any change in all tables."""
+        if self.joint:
+            return joint_odds(self._noises, self._lengths([change]))
+        return change_odds(self.noise, change)
+
+    def _file_odds(self, days: Sequence[Change], day_odds: float, count: int) -> float:
+        """Upper bound of the odds about `count` days of usual use together.
+
+        If at most m days share a label, a table moves by at most √(count·m) times as far as for one
+        day (Cauchy and Schwarz for every label). Only Gaussian noise has such a simple rule.
+        """
+        if count == 1 or day_odds > SURE:
+            return day_odds
+        if self.joint:
+            shared = [self._days_in_a_label(entry.table) for entry in self.tables]
+            lengths = self._lengths(days) * np.sqrt(count * np.array(shared))
+            return max(day_odds, joint_odds(self._noises, lengths))
+        if not self.noise.shares_budget:
+            return 1.0
+        grid = float(self.grid)
+        length = max(day.l2 / grid + math.sqrt(day.touches) for day in days)
+        found = joint_odds([self.noise], np.array([length * math.sqrt(2 * count)]))
+        return max(day_odds, found)
+
+    def _days_in_a_label(self, table: LabelledTable) -> int:
+        """Most days that share a sum of a table; a cell may belong to the end of a day as well."""
+        inside = table.labels >= 0
+        pairs = np.stack([table.labels[inside], self.cells.days.place[inside]])
+        return int(np.bincount(np.unique(pairs, axis=1)[0]).max(initial=0)) + 1
+
     @property
     def sentences(self) -> tuple[str, str]:
-        """Two sentences: what is hidden, and to which odds."""
-        odds = f"more than {out_of_100(min(self.odds, 1 - 1e-12))} times out of 100"
+        """Two sentences: what is hidden, and to which odds, always with those of a whole day."""
+        first, *others = self.guesses
         coin = "a coin is right 50 times"
+        day = [guess for guess in others if guess.name == "day"]
+        more = "".join(f" About {guess.about}, it is {guess.text} times." for guess in day)
+        ways = self.unit.rearranged
+        if not self.unit.changes:
+            return (
+                f"Hidden: {self.unit.sentence}.",
+                f"{same_sums(ways)} are released with the same probabilities{self._rounding}. Not "
+                f"hidden: {still_shown(ways)}.",
+            )
+        odds = f"more than {first.text} times out of 100"
         if self.unit.span == "when":
             how = "with less noise" if self.unit.day_scale else "exactly"
             return (
@@ -224,14 +381,27 @@ class Promise:
                 f"of the day it was; {coin}. The sums of the days are published {how} and show "
                 "whether it ran. This holds for homes that feed nothing into the grid.",
             )
-        unknown, blind = self.unknown, ""
+        unknown = self.unknown
         if unknown is not None and unknown.moments > 1 and unknown.odds < self.odds:
-            blind = f" Whoever does not know when to look is right {unknown.sentence}."
+            more = f" Whoever does not know when to look is right {unknown.sentence}.{more}"
+        if ways:
+            more += f" {same_sums(ways)} are released with the same probabilities{self._rounding}."
         return (
             f"Hidden: {_hidden(self.unit)}.",
             "Nobody who has the released values can be right about whether it happened "
-            f"{odds}; {coin}.{blind}",
+            f"{odds}; {coin}.{more}",
         )
+
+    @property
+    def _rounding(self) -> str:
+        """How the rounding of the meter is counted, as the end of a clause."""
+        if self._order_lengths.any():
+            shown = self._order_guesses()[0].text
+            return f", up to what the meter rounds: the noise hides this to {shown} out of 100"
+        metering = self.unit.metering
+        if metering.resolution_w or metering.register_step_w:
+            return ""
+        return " (this is about the readings as the file has them, however the meter rounds)"
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -247,7 +417,9 @@ class Promise:
         from hushmeter.releases.estimate import TableEstimate
 
         here = self if cells is None else self._with_cells(cells)
-        scales = None if here.cells.shares is None else 1 / np.round(here.cells.shares, 6)
+        # Kept sums are those of the readings that are there.
+        whole = here.cells.shares is None or self.unit.rearranged
+        scales = None if whole else 1 / np.round(here.cells.shares, 6)
         first, sums = _split_cells(here.tables)
         variances = [math.inf if first is None else first.variance, *(s.variance for s in sums)]
         return TableEstimate([s.table for s in sums], variances, len(here.cells), scales)
@@ -422,13 +594,43 @@ class Promise:
 
         They are whole grid steps, except for the sums of days of the span "when" [W].
         """
+        if self.unit.rearranged:
+            return self._kept_sums(trace)
         steps = self.to_steps(self.means(trace)).astype(float)
-        return [
-            self._day_sums(entry, trace)
-            if number and self.unit.span == "when"
-            else entry.table.sums(steps)
-            for number, entry in enumerate(self.tables)
-        ]
+        first, *others = self.tables
+        if self.unit.span == "when":
+            totals = self._exact_totals(trace, others[0].table.labels)
+            return [steps, np.array([round(float(total), 6) for total in totals])]
+        return [entry.table.sums(steps) for entry in (first, *others)]
+
+    def _kept_sums(self, trace: Trace) -> list[FloatArray]:
+        """Return the sums of every table if use is rearranged [grid steps].
+
+        Only sums that stay the same are rounded to the grid: rounded cells would not do, because
+        their sum depends on when electricity is used.
+        """
+        self.to_steps(trace.readings)  # refuses readings that are too large
+        orbits = rearrangement(self.unit, self.cells).orbits
+        totals = self._exact_totals(trace, orbits)
+        steps = [math.floor(total / self.grid + Fraction(1, 2)) for total in totals]
+        # One cell of every group stands for all of them.
+        cells = np.zeros(orbits.size)
+        cells[np.unique(orbits, return_index=True)[1]] = steps
+        return [entry.table.sums(cells) for entry in self.tables]
+
+    def _exact_totals(self, trace: Trace, groups: IntArray) -> list[Fraction]:
+        """Return the sum of the cells of every group [W], the same for any order of the readings.
+
+        The metered readings are added up as whole millionths of a watt.
+        """
+        length = np.timedelta64(round(self.cells.interval_s * 1e9), "ns")
+        cell = np.searchsorted(self.cells.times.times, trace.times, side="right") - 1
+        inside = (cell >= 0) & (trace.times < self.cells.times.times[cell] + length)
+        group = np.where(inside, groups[cell], -1)
+        parts = np.rint(trace.readings * EXACT_PARTS).astype(np.int64)
+        totals = np.zeros(int(groups.max(initial=-1)) + 1, dtype=np.int64)
+        np.add.at(totals, group[group >= 0], parts[group >= 0])
+        return [Fraction(int(total), EXACT_PARTS * self.unit.window) for total in totals]
 
     def means(self, trace: Trace) -> FloatArray:
         """Return the cells of a trace [W], with missing readings counted as zero.
@@ -451,27 +653,12 @@ class Promise:
     def add_noise(self, entry: NoisyTable, steps: FloatArray, key: bytes) -> FloatArray:
         """Add the noise of a table, drawn with a key, to exact sums in grid steps; return watts.
 
-        `entry` is the table with its noise.
+        `entry` is the table with its noise, if it has any.
         """
-        assert entry.noise is not None
-        noisy = steps.astype(np.int64) + entry.noise.sample(steps.size, key=key)
+        noisy = steps.astype(np.int64)
+        if entry.noise is not None:
+            noisy += entry.noise.sample(steps.size, key=key)
         return np.asarray(noisy * float(self.grid.numerator) / float(self.grid.denominator))
-
-    def _day_sums(self, entry: NoisyTable, trace: Trace) -> FloatArray:
-        """Return the sums of complete days, in cells [W].
-
-        They are the sums of the metered readings. Cells that are rounded to the grid would not do:
-        their sum depends on when a run happens. They are rounded to a millionth of a watt, because
-        the last bits of a floating-point sum depend on the order of the readings.
-        """
-        length = np.timedelta64(round(self.cells.interval_s * 1e9), "ns")
-        times, sums = self.cells.times.times, []
-        for day in range(entry.table.size):
-            rows = np.flatnonzero(entry.table.labels == day)
-            first, last = np.searchsorted(trace.times, [times[rows[0]], times[rows[-1]] + length])
-            total = math.fsum(trace.readings[first:last]) / self.unit.window
-            sums.append(round(total, 6))
-        return np.array(sums)
 
 
 def _hidden(unit: Unit) -> str:
@@ -479,11 +666,23 @@ def _hidden(unit: Unit) -> str:
     if unit.span != "run" or len(unit.changes) > 1:
         return unit.sentence
     use = unit.changes[0]
+    if use.seconds >= LONGEST_DAY_S:
+        return (
+            f"whether somebody was at home for {_days_in_words(unit.changes)}: any use of up to "
+            f"{format_watt_hours(use.energy / SECONDS_PER_HOUR)} and {format_watts(use.watts)} "
+            "above the base load"
+        )
     return (
         f"any use of up to {format_watt_hours(use.energy / SECONDS_PER_HOUR)} and "
         f"{format_watts(use.watts)} that lasts up to {duration_in_words(use.seconds)}, such as one "
         f"run of the {use.name}"
     )
+
+
+def _days_in_words(changes: Sequence[Change]) -> str:
+    """The number of days that the longest of some changes lasts."""
+    count = round(max(change.seconds for change in changes) / LONGEST_DAY_S)
+    return "one day" if count == 1 else f"{count} days"
 
 
 def _split_cells(tables: Sequence[NoisyTable]) -> tuple[NoisyTable | None, list[NoisyTable]]:

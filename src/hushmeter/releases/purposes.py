@@ -103,24 +103,25 @@ class Errors:
         Standard error of a released value [W]; None if no values are released, only sums.
     hour_w : float or None
         That of the mean power of an hour [W]; None if the values are longer than an hour.
-    day_kwh : float
-        That of the energy of a day [kWh].
+    day_kwh : float or None
+        That of the energy of a day [kWh]; None if the release does not show days.
     month_kwh : float
         That of the energy of a month [kWh].
     profile_w : float or None
         That of an hour of the typical day of a month [W]; None if the values are longer than an
         hour.
-    register_kwh : float
-        That of the energy since the first value [kWh], as a root mean square over the period.
+    register_kwh : float or None
+        That of the energy since the first value [kWh], as a root mean square over the period; None
+        if the release does not show it.
     """
 
     value_s: float
     value_w: float | None
     hour_w: float | None
-    day_kwh: float
+    day_kwh: float | None
     month_kwh: float
     profile_w: float | None
-    register_kwh: float
+    register_kwh: float | None
 
     def of(self, purpose: str) -> float | None:
         """Standard error for a purpose, in its unit; None if the release does not serve it."""
@@ -136,7 +137,7 @@ class Errors:
             interval_s=self.value_s,
             reading_w=None if self.value_w is None else MEAN_ABS * self.value_w,
             hourly_w=None if hour is None else MEAN_ABS * hour,
-            daily_kwh=MEAN_ABS * self.day_kwh,
+            daily_kwh=None if self.day_kwh is None else MEAN_ABS * self.day_kwh,
             monthly_kwh=month,
             monthly_bill=month * price_per_kwh,
             price_per_kwh=price_per_kwh,
@@ -165,14 +166,16 @@ def errors_of(promise: Promise) -> Errors:
     short = month.interval_s <= SECONDS_PER_HOUR * _SLACK
     shown = {entry.name for entry in promise.tables}
     kwh = month.interval_s / JOULES_PER_KWH
+    # What only sums of other cells determine is not shown.
+    days_shown = shown & {CELLS, "days"}
     return Errors(
         value_s=month.interval_s,
         value_w=cell if CELLS in shown else None,
         hour_w=cell / math.sqrt(in_hour) if short and CELLS in shown else None,
-        day_kwh=day * kwh,
+        day_kwh=day * kwh if days_shown else None,
         month_kwh=whole * kwh,
         profile_w=hour / math.sqrt(in_hour) if short and shown & {CELLS, "typical-day"} else None,
-        register_kwh=register * kwh,
+        register_kwh=register * kwh if CELLS in shown else None,
     )
 
 
@@ -224,8 +227,8 @@ class Cost:
         Error of one released reading, E|n| [W]; None if only sums are released.
     hourly_w : float or None
         Error of the mean power of an hour [W]; the error of one reading if that is longer.
-    daily_kwh : float
-        Error of the energy of a day [kWh].
+    daily_kwh : float or None
+        Error of the energy of a day [kWh]; None if the release does not show days.
     monthly_kwh : float
         Error of the energy of 30 days [kWh].
     monthly_bill : float
@@ -237,7 +240,7 @@ class Cost:
     interval_s: float
     reading_w: float | None
     hourly_w: float | None
-    daily_kwh: float
+    daily_kwh: float | None
     monthly_kwh: float
     monthly_bill: float
     price_per_kwh: float

@@ -20,6 +20,7 @@ from hushmeter.clock import check_zone
 from hushmeter.errors import InputError
 from hushmeter.files import json_text
 from hushmeter.formatting import (
+    count_of,
     duration_in_words,
     format_watt_hours,
     format_watts,
@@ -28,9 +29,17 @@ from hushmeter.formatting import (
 from hushmeter.noise import Mechanism, parse_mechanism
 from hushmeter.noise.mechanism import clamp_bounds
 from hushmeter.privacy.sensitivity import Change
-from hushmeter.privacy.units import Metered, Unit, released_values, use_in_words
+from hushmeter.privacy.units import (
+    LONGEST_DAY_S,
+    Metered,
+    Unit,
+    order_in_words,
+    released_values,
+    use_in_words,
+)
 from hushmeter.releases.labels import Cells
 from hushmeter.releases.promise import NoisyTable, Promise
+from hushmeter.releases.wishes import same_sums, still_shown
 from hushmeter.trace import SECONDS_PER_HOUR, Metering, Trace, digest, iso
 
 if TYPE_CHECKING:
@@ -66,6 +75,9 @@ class Receipt:
         ε and δ at which the unit is protected.
     odds : float
         Largest probability that an attacker who knows everything else is right.
+    guesses : list of dict
+        How often the best attacker is right about one use, one value, a day of usual use and all
+        days: `name`, `about` and `odds` of each; the first one is that of the promise.
     errors : dict
         Standard errors of a value, an hour, a day, a month, the typical day and the register.
     hourly_cost : float
@@ -91,6 +103,7 @@ class Receipt:
     epsilon: float
     delta: float
     odds: float
+    guesses: list[dict[str, Any]]
     errors: dict[str, Any]
     hourly_cost: float
     sources: tuple[str, ...]
@@ -186,6 +199,7 @@ def describe_promise(promise: Promise) -> dict[str, Any]:
         "epsilon": promise.epsilon,
         "delta": promise.delta,
         "odds": promise.odds,
+        "guesses": [asdict(guess) for guess in promise.guesses],
         "errors": asdict(promise.errors),
         "hourly_cost": promise.hourly_cost,
         "sources": promise.sources,
@@ -237,6 +251,7 @@ def describe_unit(unit: Unit) -> dict[str, Any]:
 
     A change that another one exceeds in power, length and energy is left out too.
     """
+    rearranged = list(unit.rearranged)
     numbers = sorted({(c.watts, c.seconds, c.energy) for c in unit.changes}, reverse=True)
     largest = [
         one
@@ -250,10 +265,12 @@ def describe_unit(unit: Unit) -> dict[str, Any]:
             {"watts": watts, "seconds": length, "watt_hours": energy / SECONDS_PER_HOUR}
             for watts, length, energy in largest
         ],
+        "day_watt_hours": unit.day_energy / SECONDS_PER_HOUR,
         "interval_s": unit.interval_s,
         "window": unit.window,
         "readings": unit.readings if unit.metering.register_step_w else None,
-        "zone": unit.zone if unit.span == "when" else None,
+        "zone": unit.zone if unit.span == "when" or rearranged else None,
+        "rearranged": rearranged,
         **{name: getattr(unit.metering, name) for name in METERING},
     }
     sizes = {name: getattr(unit, name) for name in ("l1", "l2", "largest", "touches")}
@@ -278,19 +295,33 @@ def read_unit(fields: Mapping[str, Any]) -> Unit:
             metering=metering,
             values=released_values(span, facts, window),
             moved=span == "when",
+            day_energy=fields["day_watt_hours"] * SECONDS_PER_HOUR,
         )
         for one in fields["changes"]
     )
     if any(change.day_sum_w for change in changes):
         changes = tuple(replace(change, day_scale=fields["day_scale"]) for change in changes)
     return Unit(
-        fields["protect"], span, changes, interval_s, metering, fields["readings"], None, zone
+        fields["protect"],
+        span,
+        changes,
+        interval_s,
+        metering,
+        fields["readings"],
+        None,
+        zone,
+        window,
+        tuple(fields["rearranged"]),
     )
 
 
 def unit_sentence(unit: Mapping[str, Any]) -> str:
     """What is protected, from the public numbers of a unit, without the names of appliances."""
-    changes = unit["changes"]
+    changes, order = unit["changes"], ""
+    if unit["rearranged"]:
+        order = f"{order_in_words(tuple(unit['rearranged']))}, in the zone {unit['zone']}"
+    if not changes:
+        return order
     watts, seconds, energy = (
         max(one[name] for one in changes) for name in ("watts", "seconds", "watt_hours")
     )
@@ -305,12 +336,15 @@ def unit_sentence(unit: Mapping[str, Any]) -> str:
     use_s = max(one["watt_hours"] * SECONDS_PER_HOUR / one["watts"] for one in changes)
     where = {
         "reading": f"in one metered reading of {duration_in_words(unit['interval_s'])}",
-        "run": f"over one run of up to {duration_in_words(seconds)}",
+        "run": f"over one run of up to {duration_in_words(seconds)}"
+        if seconds < LONGEST_DAY_S
+        else f"within {count_of(round(seconds / LONGEST_DAY_S), 'civil day')}",
         "day": f"over one day, {use_in_words(use_s, unit['protect'])}",
         "when": f"when within one day of {unit['zone']}, but not whether, in a home that feeds "
         "nothing into the grid",
     }[unit["span"]]
-    return f"{subject} of {size}, {where}".replace(", of", " of")
+    change = f"{subject} of {size}, {where}".replace(", of", " of")
+    return f"{order}; and {change}" if order else change
 
 
 def receipt_lines(receipt: Receipt, sentence: str | None = None) -> list[str]:
@@ -323,9 +357,13 @@ def receipt_lines(receipt: Receipt, sentence: str | None = None) -> list[str]:
         f"protected: {sentence or unit['sentence']}",
         f"at ε = {receipt.epsilon:.4g}"
         + (f", δ = {receipt.delta:g}" if receipt.delta else "")
-        + f"; the best attacker is right {out_of_100(min(receipt.odds, 1 - 1e-12))} times out of "
-        "100",
+        + "; the best attacker is right out of 100 times (a coin is right 50 times) about:",
+        *(f"  {_right(one['odds'])}  {one['about']}" for one in receipt.guesses),
     ]
+    ways = tuple(unit["rearranged"])
+    if ways:
+        lines.append(f"{same_sums(ways)} are released with the same probabilities.")
+        lines.append(f"Not hidden: {still_shown(ways)}.")
     if unit["span"] == "when":
         how = "with less noise" if unit["day_scale"] else "exactly"
         lines.insert(
@@ -339,7 +377,10 @@ def receipt_lines(receipt: Receipt, sentence: str | None = None) -> list[str]:
 
 def _noise_lines(receipt: Receipt) -> list[str]:
     """The noise of the first table, and that of the others with their shares of the budget."""
-    first, *others = [entry for entry in receipt.tables if entry["noise"] is not None]
+    known = [entry for entry in receipt.tables if entry["noise"] is not None]
+    if not known:
+        return ["noise: none, because no protected change moves these sums"]
+    first, *others = known
     noise = first["noise"]
     line = (
         f"noise: {noise['mechanism']}, scale {_four_digits(noise['scale'])} W on a grid of "
@@ -352,6 +393,11 @@ def _noise_lines(receipt: Receipt) -> list[str]:
         for one in (first, *others)
     )
     return [line, f"shares of the budget: {shares}"]
+
+
+def _right(odds: float) -> str:
+    """Odds out of 100 in a narrow column, never rounded up to certainty."""
+    return out_of_100(min(odds, 1 - 1e-12)).replace("over ", ">").rjust(5)
 
 
 def _four_digits(value: float) -> str:

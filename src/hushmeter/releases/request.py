@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,20 @@ from hushmeter.formatting import duration_in_words, format_watt_hours, format_wa
 from hushmeter.home import DEFAULT_TOLERANCE, SOURCES, Appliance, Home
 from hushmeter.noise import find_kind
 from hushmeter.noise.mechanism import MAX_EPSILON, Exact, clamp_bounds, exact
-from hushmeter.privacy.units import PROTECT, SPANS, Metered, Unit, allow_for_samples, resolve_unit
+from hushmeter.privacy.units import (
+    PROTECT,
+    SPANS,
+    Metered,
+    Unit,
+    allow_for_samples,
+    refuse_rearranging,
+    resolve_unit,
+)
 from hushmeter.releases.labels import CELLS, HOURLY_COST, REGISTER, VIEWS, of_sums, split_words
 from hushmeter.releases.promise import Promise
 from hushmeter.releases.purposes import choose_purpose
-from hushmeter.trace import SECONDS_PER_HOUR
+from hushmeter.releases.wishes import Order, choose_tables, parse_wish, rearranged
+from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, intervals_in
 
 ODDS = 0.6
 """Odds of the best attacker if a wish states none."""
@@ -38,9 +48,11 @@ class Request:
     Parameters
     ----------
     hide : str, Appliance, or an iterable of them, optional
-        What nobody should be able to tell: names of the catalogue, words such as "kettle 2100 W
-        180 s", or appliances; one text may list several, with commas. With a home, its appliances
-        are meant by their names.
+        What nobody should be able to tell: "when we get up", "evenings", "which days we are away",
+        "that we are away" (or "that we are away 3 kW 5 kWh 2 days"), names of the catalogue, words
+        such as "kettle 2100 W 180 s", or appliances; one text may list several, with commas. With
+        a home, its appliances are meant by their names. The first three choose the tables
+        themselves.
     odds : float, optional
         Largest probability that the best attacker is right, as a share (0.6, the default) or out of
         100 (60). A coin is right half of the time.
@@ -102,7 +114,7 @@ class Request:
     0.71
     """
 
-    hide: str | Appliance | Iterable[str | Appliance] | None = None
+    hide: str | Appliance | Iterable[str | Appliance | Order] | None = None
     odds: float | None = None
     purpose: str | None = None
     protect: str | None = None
@@ -135,16 +147,17 @@ class Request:
         if self.hide is None:
             self._check_stated()
         else:
-            object.__setattr__(self, "hide", self._find_uses())
+            assert self.hide is not None
+            object.__setattr__(self, "hide", tuple(find_hidden(self.hide, self.home)))
             object.__setattr__(self, "odds", odds_share(ODDS if self.odds is None else self.odds))
             self._check_wish()
+            if not self.tables and (self.rearranged or self.every is None):
+                purpose, tables = choose_tables(self.hidden, self.purpose)
+                object.__setattr__(self, "purpose", purpose)
+                object.__setattr__(self, "tables", tables)
         self._check_tables()
         if not 0 < exact("delta", self.delta) < 1:
             raise InputError(f"delta must lie between 0 and 1, got {self.delta}.")
-
-    def _find_uses(self) -> tuple[Appliance, ...]:
-        assert self.hide is not None
-        return tuple(find_appliances(self.hide, self.home))
 
     def _check_stated(self) -> None:
         """Refuse a request with an ε that contradicts itself."""
@@ -179,6 +192,13 @@ class Request:
         for name in found:
             if getattr(self, name) is not None:
                 raise InputError(f"hide finds the noise itself: leave out {name}.")
+        if self.rearranged and self.clamp is not None:
+            raise InputError(
+                "a clamp changes the sums of days by when electricity is used, which this wish "
+                "hides: leave out clamp."
+            )
+        if not self.appliances and (self.span or self.use) is not None:
+            raise InputError("span and use are about appliances, but the wish names none.")
 
     def _check_tables(self) -> None:
         """Refuse tables that contradict the span or the noise."""
@@ -217,16 +237,33 @@ class Request:
         return enclose_uses(self.appliances)
 
     @property
+    def hidden(self) -> tuple[Appliance | Order, ...]:
+        """What the wish names."""
+        return self.hide if isinstance(self.hide, tuple) else ()
+
+    @property
     def appliances(self) -> tuple[Appliance, ...]:
-        """The hidden appliances."""
-        assert isinstance(self.hide, tuple)
-        return self.hide
+        """The hidden appliances, and days at home."""
+        return tuple(one for one in self.hidden if isinstance(one, Appliance))
+
+    @property
+    def rearranged(self) -> tuple[str, ...]:
+        """How the use of neighbours may be rearranged without a limit."""
+        return rearranged(self.hidden)
+
+    @property
+    def subject(self) -> str:
+        """What is hidden, as the words of a sentence."""
+        orders = [one.words for one in self.hidden if isinstance(one, Order)]
+        return ", ".join([*orders, *([f"the {self.member.name}"] if self.appliances else [])])
 
     @property
     def protected_home(self) -> Home | None:
         """The home whose numbers calibrate the noise: with `hide` that of the hidden use alone."""
         if self.hide is None:
             return self.home
+        if not self.appliances:
+            return None
         if self.home is None:
             return Home([self.member], DEFAULT_TOLERANCE)
         given = self.home
@@ -238,6 +275,8 @@ class Request:
         """The span that the request means."""
         if self.span is not None:
             return self.span
+        if self.hide is not None and not self.appliances:
+            return "file"
         if self.hide is not None:
             return "reading" if self.member.protected_run_s is None else "run"
         return "run" if self.several else "reading"
@@ -245,7 +284,11 @@ class Request:
     def unit(self, metered: Metered, every: float | str | None = None) -> Unit:
         """Return the unit of protection for metered readings and cells of `every` seconds."""
         protect = self.chosen_protection
-        return resolve_unit(
+        if self.rearranged:
+            refuse_rearranging(metered.metering)
+        if self.hide is not None and not self.appliances:
+            return self._order_unit(metered, every)
+        unit = resolve_unit(
             protect,
             "run" if self._hides_a_cell else self.chosen_span(),
             interval_s=metered,
@@ -254,6 +297,22 @@ class Request:
             every=self.every if every is None else every,
             use=self.use,
             size=self.clamp if protect == "range" else self.watts,
+        )
+        return replace(unit, rearranged=self.rearranged)
+
+    def _order_unit(self, metered: Metered, every: float | str | None) -> Unit:
+        """The unit of a wish that hides nothing but the order of the use."""
+        length = self.every if every is None else every
+        return Unit(
+            "order",
+            "file",
+            (),
+            metered.interval_s,
+            metered.metering,
+            metered.readings,
+            zone=metered.zone,
+            window=1 if length is None else intervals_in(length, metered.interval_s),
+            rearranged=self.rearranged,
         )
 
     @property
@@ -311,6 +370,19 @@ class Request:
 
         return calibrate_request(self, metered) if self.hide is None else find_best(self, metered)
 
+    def as_calendar(self, metered: Metered) -> Request:
+        """Return the wish with hours, days, months and the typical day, if it may have them.
+
+        A wish that names its tables, the length of the values, the noise or the span "when" keeps
+        its form, and so do readings that are longer than hours or cover less than a day.
+        """
+        stated = self.tables or self.every or self.mechanism or self.span == "when"
+        short = metered.interval_s <= SECONDS_PER_HOUR
+        period_s = (metered.readings or np.inf) * metered.interval_s
+        if self.hide is None or stated or not short or period_s < SECONDS_PER_DAY:
+            return self
+        return self.with_changes(tables=VIEWS)
+
     def with_changes(self, **changes: Any) -> Request:
         """Return the request with changes of some fields."""
         return replace(self, **changes)
@@ -327,20 +399,19 @@ def odds_share(value: float) -> float:
     return share
 
 
-def find_appliances(
-    kinds: str | Appliance | Iterable[str | Appliance], home: Home | None = None
-) -> list[Appliance]:
-    """Find the appliances that words mean, in a home or in the catalogue."""
+def find_hidden(
+    kinds: str | Appliance | Iterable[str | Appliance | Order], home: Home | None = None
+) -> list[Appliance | Order]:
+    """Find what words mean: a wish of a household, or an appliance of a home or the catalogue."""
     given = [kinds] if isinstance(kinds, str | Appliance) else list(kinds)
-    found: list[Appliance] = []
+    found: list[Appliance | Order] = []
     for entry in given:
-        if isinstance(entry, Appliance):
+        if not isinstance(entry, str):
             found.append(entry)
             continue
-        words = [part.strip() for part in entry.split(",") if part.strip()]
-        found += [
-            Appliance.from_words(word) if home is None else _in_home(word, home) for word in words
-        ]
+        for word in filter(None, map(str.strip, entry.split(","))):
+            plain = Appliance.from_words if home is None else partial(_in_home, home=home)
+            found.append(parse_wish(word) or plain(word))
     if not found:
         raise InputError('name what to hide, such as "kettle".')
     return found

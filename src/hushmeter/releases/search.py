@@ -13,10 +13,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
+from hushmeter.checks import FloatArray
 from hushmeter.errors import DataError, InputError
 from hushmeter.noise import MECHANISMS, Gaussian, Mechanism, clamped, find_kind
 from hushmeter.noise.gaussian import analytic_epsilon, joint_sigmas
@@ -25,10 +26,18 @@ from hushmeter.noise.samplers import gaussian_fits
 from hushmeter.privacy.accounting import change_odds
 from hushmeter.privacy.sensitivity import corner
 from hushmeter.privacy.units import Metered, Unit, calibrate, refuse_large_register
-from hushmeter.releases.labels import CELLS, Cells, cells_of, check_tables
-from hushmeter.releases.promise import NoisyTable, Promise, promise_of
+from hushmeter.releases.labels import (
+    CELLS,
+    Cells,
+    LabelledTable,
+    cells_of,
+    check_tables,
+    rearrangement,
+)
+from hushmeter.releases.promise import EXACT_GRID, NoisyTable, Promise, promise_of
 from hushmeter.releases.purposes import Errors, independent_errors
 from hushmeter.releases.request import Request
+from hushmeter.releases.wishes import what_helps
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, intervals_in, nearest_multiple
 
 RESOLUTIONS_S = (60, 300, 900, 1800, 3600)
@@ -63,6 +72,8 @@ def best_grid(unit: Unit) -> Fraction:
     Rounding moves each touched value by up to one step more, so Laplace noise grows by touches·g/Δ1
     of itself, and Gaussian and staircase noise by less.
     """
+    if not unit.changes:
+        return EXACT_GRID
     share = ROUNDING * unit.l1 / unit.touches
     return next((Fraction(g) for g in GRIDS if float(g) <= share), Fraction(GRIDS[-1]))
 
@@ -117,7 +128,8 @@ def _cells(request: Request, metered: Metered, every: float | str | None) -> Cel
     cells = cells_of(metered, every, of_days=True)
     if not cells.model:
         period = float((cells.times.times[-1] - cells.times.times[0]).astype(np.int64)) / 1e9
-        longest = max(change.seconds for change in request.unit(metered, every).changes)
+        changes = request.unit(metered, every).changes
+        longest = max((change.seconds for change in changes), default=0.0)
         if request.chosen_span() == "run" and longest > period + cells.interval_s:
             raise InputError(
                 f"a run of up to {longest / SECONDS_PER_HOUR:g} hours is longer than the period of "
@@ -129,14 +141,26 @@ def _cells(request: Request, metered: Metered, every: float | str | None) -> Cel
 
 def _share(request: Request, metered: Metered, unit: Unit, cells: Cells, epsilon: Exact) -> Promise:
     """Return the promise of several tables that share one ε."""
-    from hushmeter.releases.estimate import divide_budget, lengths_of
+    from hushmeter.releases.estimate import divide_budget
 
     delta = float(exact("delta", request.delta))
     refuse_large_register("gaussian", unit)
     tables = check_tables(request.tables, cells)
     finest = best_grid(unit) if request.grid is None else exact("grid", request.grid)
+    made = partial(
+        Promise,
+        unit,
+        cells,
+        request.words,
+        clamp=request.clamp,
+        hourly_cost=request.hourly_cost,
+        home=request.home_for(unit.metered, cells.interval_s),
+        accept_learnt=request.accept_learnt,
+    )
     for grid in coarser(finest):
-        lengths = lengths_of(tables, unit.changes, grid)
+        lengths = _lengths_of(unit, cells, tables, grid)
+        if not lengths.any():
+            return made(tuple(NoisyTable(table, None) for table in tables), 0.0)
         shares = divide_budget(request.tables, cells.interval_s, lengths, request.hourly_cost)
         used = np.flatnonzero(shares)
         if [tables[j].name for j in used] == [CELLS]:
@@ -149,20 +173,30 @@ def _share(request: Request, metered: Metered, unit: Unit, cells: Cells, epsilon
                 NoisyTable(tables[j], table_noise(sigma, lengths[j], grid, delta))
                 for j, sigma in zip(used.tolist(), sigmas.tolist(), strict=True)
             ]
-            return Promise(
-                unit,
-                cells,
-                request.words,
-                tuple(noisy),
-                delta,
-                request.clamp,
-                request.hourly_cost,
-                request.home_for(unit.metered, cells.interval_s),
-                request.accept_learnt,
-            )
-        if grid > 1000 * unit.largest_watts:
+            return made(tuple(noisy), delta)
+        if grid > 1000 * max(1.0, unit.largest_watts):
             break
     raise InputError("the noise is too wide for any grid; choose a larger epsilon.")
+
+
+def _lengths_of(
+    unit: Unit, cells: Cells, tables: Sequence[LabelledTable], grid: Fraction
+) -> FloatArray:
+    """Largest change of every table [grid steps]; refuse one that shows what must stay hidden."""
+    from hushmeter.releases.estimate import lengths_of
+
+    lengths = lengths_of(tables, unit.changes, grid)
+    if not unit.rearranged:
+        return lengths
+    moved = rearrangement(unit, cells)
+    found = np.maximum(lengths, [moved.length(table, grid) for table in tables])
+    shown = [table.name for table, length in zip(tables, found, strict=True) if length == np.inf]
+    if shown:
+        name = "hours" if shown[0] == CELLS else shown[0]
+        raise InputError(
+            f"no useful release of the table {name} hides {what_helps(unit.rearranged)}"
+        )
+    return found
 
 
 def table_noise(sigma: float, length: float, grid: Fraction, delta: float) -> Gaussian:
@@ -215,8 +249,7 @@ def keep_odds(request: Request, metered: Metered) -> Promise:
     found = least_noise(request.mechanism, unit, float(exact("delta", request.delta)), goal)
     if found is None:
         raise InputError(
-            f"the noise that hides the {request.member.name} is too wide for any grid; allow "
-            "larger odds."
+            f"the noise that hides {request.subject} is too wide for any grid; allow larger odds."
         )
     return _promise(request, metered, unit, clamped(found[0], request.clamp))
 

@@ -231,7 +231,8 @@ def _check_promise(path: Path, receipt: Receipt, release: Release) -> str:
     """Every number and sentence of the promise follows from the receipt itself."""
     again = describe_promise(release.promise)
     stated = receipt.to_dict()
-    if not receipt.sources or list(receipt.sources) != sorted(SOURCES & set(receipt.sources)):
+    known, numbers = sorted(SOURCES & set(receipt.sources)), bool(receipt.unit["changes"])
+    if bool(receipt.sources) != numbers or list(receipt.sources) != known:
         raise DataError(f"the receipt of {path} states an unknown origin of its numbers.")
     unit, clamp = release.promise.unit, release.promise.clamp
     if unit.protect == "range" and (clamp is None or unit.largest_watts != clamp[1] - clamp[0]):

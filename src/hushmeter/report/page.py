@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from hushmeter import __version__
 from hushmeter.errors import DataError
 from hushmeter.files import write_text
@@ -154,12 +152,6 @@ def _lead(results: Results) -> str:
 def shade(share: float) -> int:
     """Return the nearest shade of a share between 0 and 1; 0 if it is negative or unknown."""
     return 0 if not share > 0 else min(SHADES, int(share * SHADES + 0.5))
-
-
-def spread_out(values: Sequence[float], most: int) -> list[float]:
-    """Choose at most `most` of the values evenly, with the first and the last among them."""
-    places = np.unique(np.linspace(0, len(values) - 1, min(most, len(values))).round().astype(int))
-    return [values[i] for i in places]
 
 
 def number(value: float, digits: int = 3) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hushmeter.errors import DataError
-from hushmeter.formatting import format_watts, out_of_100
+from hushmeter.formatting import format_watts, out_of_100, spread_out
 from hushmeter.noise.losses import DELTA
 from hushmeter.plot.accuracy import draw_bounds, draw_sweep, mean_and_band
 from hushmeter.plot.readings import draw_hours
@@ -37,7 +37,6 @@ from hushmeter.report.page import (
     number,
     shade,
     signed,
-    spread_out,
 )
 from hushmeter.report.results import (
     BLIND,

@@ -1,0 +1,391 @@
+"""`hushmeter bounds`, `sweep`, `reproduce` and `report`: bounds, studies and a page of results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hushmeter.cli.options import (
+    EPSILONS,
+    FIGURE,
+    FORCE,
+    HAVE,
+    HOME,
+    JOBS,
+    JSON,
+    NO_HOME,
+    check_seed,
+    choose_home,
+    parse_epsilon_range,
+    takes_reader_options,
+)
+from hushmeter.cli.output import (
+    cell_progress,
+    print_files,
+    print_json,
+    print_sentences,
+    print_table,
+)
+from hushmeter.errors import InputError
+from hushmeter.formatting import spread_out
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from hushmeter.home import Home
+    from hushmeter.read import ReadOptions
+    from hushmeter.theory.bounds import BoundCurves, SeriesBounds
+
+WIDTH, CELL = 76, 13
+"""Columns of a terminal beside the frame, and of one “0.123/0.45”."""
+MOST_ROWS = 12
+"""Largest number of values of ε in a table."""
+
+
+@takes_reader_options()
+def bounds(
+    *,
+    home: Annotated[str | None, typer.Argument(metavar="HOME", help=HOME.help)] = None,
+    have: Annotated[list[str] | None, HAVE] = None,
+    epsilon: Annotated[str, EPSILONS] = "0.001:10",
+    sensitivity: Annotated[
+        float | None,
+        typer.Option(help="Sensitivity Δf in watts; half the home's tolerance by default."),
+    ] = None,
+    max_switches: Annotated[
+        int, typer.Option(help="Largest number U of switches at one reading.")
+    ] = 1,
+    form: Annotated[
+        str, typer.Option(help="Form of the bounds in the table: corrected, printed or integral.")
+    ] = ("corrected"),
+    readings: Annotated[
+        str | None,
+        typer.Option(
+            "--readings",
+            metavar="FILE|NUMBER",
+            help="Accuracy of Algorithm 1 over sub-metered readings, or over a number of readings.",
+        ),
+    ] = None,
+    hierarchical: Annotated[
+        bool,
+        typer.Option("--hierarchical", help="With --readings: add Theorem 6 for Algorithm 2."),
+    ] = False,
+    output: Annotated[Path | None, FIGURE] = None,
+    force: Annotated[bool, FORCE] = False,
+    json: Annotated[bool, JSON] = False,
+    options: ReadOptions,
+) -> None:
+    """Compute the exact accuracy of the paper's attacker, its bounds and the limit of any attacker.
+
+    Without readings the bounds are those of Theorems 3 and 4 for one jump of the meter. With a file
+    or a number of readings they are those of Theorem 5 for a series; a file also gives the exact
+    accuracy before error correction. Every bound has the form that the paper prints and a corrected
+    form that is proved.
+
+    Example: hushmeter bounds similar8 -e 0.001:10 -o bounds.png
+
+    Example: hushmeter bounds rae13 --readings 600 --hierarchical
+
+    Example: hushmeter bounds home.toml --readings sub.csv -e 0.1,1 --hierarchical
+    """
+    from hushmeter.checks import one_of
+    from hushmeter.theory.bounds import FORMS, bound_curves
+
+    one_of("form", form, FORMS)
+    known = choose_home(home, have)
+    if known is None:
+        raise InputError(NO_HOME)
+    label = home or ", ".join(known.names)
+    levelled = [one.name for one in known.appliances if one.levels]
+    known = known.one_power_each()
+    if levelled and not json:
+        print_sentences(
+            "The theorems are about one power for each appliance: the mean power is used for "
+            f"{', '.join(levelled)}."
+        )
+    if readings is not None:
+        if output is not None:
+            raise InputError("a figure is drawn for one jump only; leave out --readings or -o.")
+        asked = {"sensitivity": sensitivity, "hierarchical": hierarchical}
+        series = _series(known, readings, options, epsilon, max_switches, asked)
+        _print_series(series, label, Path(readings).name, form, json=json)
+        return
+    if hierarchical:
+        raise InputError("--hierarchical needs --readings: Theorem 6 is about a series.")
+    curves = bound_curves(
+        known,
+        parse_epsilon_range(epsilon),
+        sensitivity=sensitivity,
+        max_switches=max_switches,
+    )
+    files = [] if output is None else _draw(curves, label, output, force)
+    if json:
+        columns = {name: values.tolist() for name, values in curves.columns().items()}
+        print_json({"home": label, "max_switches": max_switches, **columns, "files": files})
+        return
+    _print_bounds(curves, label, form)
+    print_files(files)
+
+
+def _series(
+    home: Home,
+    readings: str,
+    options: ReadOptions,
+    epsilon: str,
+    max_switches: int,
+    asked: dict[str, Any],
+) -> SeriesBounds:
+    """The curves of a file of sub-metered readings, or of a number of readings."""
+    from hushmeter.read import read_home_recording
+    from hushmeter.theory.bounds import series_bounds, series_curves
+
+    values = parse_epsilon_range(epsilon)
+    if readings.isdecimal() and not Path(readings).exists():
+        return series_bounds(home, int(readings), values, max_switches=max_switches, **asked)
+    recording = read_home_recording(Path(readings), options, need_circuits=False)
+    trace = home.label(recording.trace)
+    return series_curves(home, trace, values, **asked)
+
+
+def _print_series(curves: SeriesBounds, home: str, name: str, form: str, *, json: bool) -> None:
+    """Print the curves of a series as a table or as JSON."""
+    from hushmeter.theory.bounds import SeriesCurves
+
+    if json:
+        columns = {name: values.tolist() for name, values in curves.columns().items()}
+        facts = {"home": home, "readings": curves.readings, "assumptions": curves.assumptions}
+        print_json({**facts, **columns})
+        return
+    table = curves.columns()
+    measured, exact = "", []
+    if isinstance(curves, SeriesCurves):
+        measured = f" of {name}; “nothing ever switches” scores {curves.floor:.3f}"
+        exact = ["exact"]
+    names = [f"{form}_lower", *exact, f"{form}_upper"]
+    heads = ["ε", "λ [W]", "lower", *exact, "upper"]
+    if f"hierarchical_{form}_lower" in table:
+        names += [f"hierarchical_{form}_lower", f"hierarchical_{form}_upper"]
+        heads += ["Alg. 2 lower", "Alg. 2 upper"]
+    rows = [
+        (
+            f"{table['epsilon'][i]:.3g}",
+            f"{table['scale_w'][i]:.3g}",
+            *(_value(table[name][i]) for name in names),
+        )
+        for i in spread_out(range(table["epsilon"].size), MOST_ROWS)
+    ]
+    title = (
+        f"Accuracy α_m of Algorithm 1 before error correction on {curves.readings} readings"
+        f"{measured}; {form} bounds"
+    )
+    print_table(title, heads, rows)
+    print_sentences(*curves.assumptions)
+
+
+def _print_bounds(curves: BoundCurves, home: str, form: str) -> None:
+    import numpy as np
+
+    answer = getattr(curves, form)
+    lower, upper = np.atleast_1d(answer.lower.raw), np.atleast_1d(answer.upper.raw)
+    rows = [
+        (
+            f"{curves.epsilon[i]:.3g}",
+            f"{curves.scale[i]:.3g}",
+            _value(lower[i]),
+            f"{curves.exact[i]:.3f}",
+            _value(upper[i]),
+            f"{curves.limit[i]:.3f}",
+        )
+        for i in spread_out(range(curves.epsilon.size), MOST_ROWS)
+    ]
+    title = (
+        f"One-shot accuracy α on {home}, {_at_most(curves)} a reading; "
+        f"“nothing switched” scores {curves.floor:.3f}; {form} bounds"
+    )
+    print_table(title, ("ε", "λ [W]", "lower", "exact", "upper", "any attacker"), rows)
+
+
+def _at_most(curves: BoundCurves) -> str:
+    most = curves.max_switches
+    return "at most one switch" if most == 1 else f"at most {most} switches"
+
+
+def _value(raw: float) -> str:
+    """A bound, in brackets if it is vacuous."""
+    return f"{raw:.3f}" if 0 < raw < 1 else f"({raw:.3g})"
+
+
+def _draw(curves: BoundCurves, home: str, output: Path, force: bool) -> list[str]:
+    from hushmeter.plot.accuracy import draw_bounds
+    from hushmeter.plot.figure import figure_place, save_figure
+
+    title = f"One-shot accuracy on {Path(home).stem}, {_at_most(curves)} a reading"
+    folder, name = figure_place(output, "bounds")
+    figure = draw_bounds(curves, title)
+    paths = save_figure(figure, folder, name, curves.columns(), force=force)
+    return [str(path) for path in paths.values()]
+
+
+def sweep(
+    *,
+    study: Annotated[Path, typer.Argument(metavar="STUDY", help="The study, as TOML.")],
+    jobs: Annotated[int, JOBS] = 1,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue a sweep that was stopped.")
+    ] = False,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the results.")],
+    json: Annotated[bool, JSON] = False,
+) -> None:
+    """Run every attacker at every ε, mechanism, home and seed, and write one row for each.
+
+    The results do not depend on the number of workers. The exit code is 1 if a row failed; the
+    other rows are written nevertheless.
+
+    Example: hushmeter sweep study.toml -j 2 -o results
+    """
+    from hushmeter.files import write_text
+    from hushmeter.study.definition import move_study
+    from hushmeter.study.sweep import run_study
+
+    with cell_progress("attacking", quiet=json) as report:
+        table = run_study(study, output, jobs=jobs, resume=resume, report=report)
+    write_text(output / "study.toml", move_study(study, output), force=True)
+    _print_results(table, output, json)
+
+
+def _print_results(table: pd.DataFrame, output: Path, json: bool) -> None:
+    files = [output / name for name in ("results.parquet", "manifest.json", "study.toml")]
+    failed = [] if "error" not in table else sorted(set(table["error"].dropna()))
+    if json:
+        print_json({"rows": len(table), "failed": failed, "files": files})
+    else:
+        _print_scores(table)
+        print_files(files)
+    for message in failed:
+        typer.echo(f"hushmeter: a cell failed: {message}", err=True)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _print_scores(table: pd.DataFrame) -> None:
+    if "alpha" not in table:
+        return
+    means = table.groupby(["home", "mechanism", "attacker", "epsilon"], sort=False)[
+        ["alpha", "alpha_floor", "f1"]
+    ].mean()
+    for (home, mechanism), part in means.groupby(level=[0, 1], sort=False):
+        attackers = part.index.unique(level="attacker")
+        room = (WIDTH - max(map(len, attackers))) // CELL
+        values = sorted(part.index.unique(level="epsilon"), reverse=True)
+        epsilons = spread_out(values, max(2, room))
+        rows = []
+        for attacker in attackers:
+            found = part.xs((home, mechanism, attacker))
+            rows.append(
+                (
+                    str(attacker),
+                    *(f"{found.at[e, 'alpha']:.3f}/{found.at[e, 'f1']:.2f}" for e in epsilons),
+                )
+            )
+        floor = float(part["alpha_floor"].mean())
+        title = f"{home}, {mechanism}: α/F1 against ε (everything off: α {floor:.3f})"
+        print_table(title, ("attacker", *(f"{e:g}" for e in epsilons)), rows)
+    # A study in which the attackers do not know the first state has no floor that needs it.
+    if table["hold_floor"].notna().any():
+        print_sentences("The attackers know the true state at the first reading.")
+
+
+def report(
+    results: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RESULTS", help="Folders with results, and the TOML files of studies."
+        ),
+    ],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The HTML file to write.")],
+    force: Annotated[bool, FORCE] = False,
+    json: Annotated[bool, JSON] = False,
+) -> None:
+    """Describe the results of sweeps, figures, releases, batteries and prices on one page.
+
+    The page is one HTML file that needs no network. It has parts for the household, for the
+    analyst and for the reader of the paper. The end of the page names what is missing.
+
+    Example: hushmeter report results figures study.toml -o report.html
+    """
+    from hushmeter.files import refuse_overwrite
+    from hushmeter.report.page import missing_results, write_report
+    from hushmeter.report.results import collect_results
+
+    if output.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"{output} must end in .html.")
+    refuse_overwrite(output, force)
+    found = collect_results(results)
+    sections = write_report(found, output, force=force)
+    missing = missing_results(found)
+    if json:
+        counts = {name: len(entries) for name, entries in vars(found).items()}
+        titles = [section.title for section in sections]
+        answer = {"sections": titles, "found": counts, "missing": missing, "files": [output]}
+        print_json(answer)
+        return
+    for section in sections:
+        typer.echo(f"  {section.title}")
+    for what, command in missing:
+        print_sentences(f"The results do not include {what} ({command}).")
+    typer.echo(f"The page: {output.resolve()}")
+
+
+def reproduce(
+    *,
+    item: Annotated[
+        str, typer.Argument(metavar="ITEM", help="fig2 … fig9, table1, appliances or all.")
+    ],
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", help="Folder of real data sets, instead of synthetic stand-ins."),
+    ] = None,
+    readings: Annotated[
+        int | None,
+        typer.Option(
+            help="Number of attacked readings; default: 3000 of a stand-in, all of a set."
+        ),
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="Number of releases of each kind, at least 2.")] = 5,
+    seed: Annotated[int, typer.Option(help="Seed of data and noise.")] = 0,
+    jobs: Annotated[int, JOBS] = 1,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the results.")],
+    force: Annotated[bool, FORCE] = False,
+    json: Annotated[bool, JSON] = False,
+) -> None:
+    """Reproduce a figure or table of the paper: the picture, the data behind it and a caption.
+
+    Without --data each item uses a synthetic stand-in. With --data it uses the real data sets in
+    the folders redd, ukdale, rae, refit, tracebase and homes, and the stand-in for a missing set.
+    Each caption states the data, the paper's claim, the finding, and whether they agree. The item
+    appliances, which the paper names as future work, shows each appliance on its own.
+
+    Example: hushmeter reproduce fig2 -o figures
+    """
+    from hushmeter.files import refuse_overwrite
+    from hushmeter.study.figures import ITEMS, Setting
+    from hushmeter.study.figures import reproduce as make
+
+    check_seed(seed)
+    wanted = list(ITEMS) if item == "all" else [item]
+    for name in wanted:
+        refuse_overwrite(output / f"{name}.txt", force)
+    made = []
+    for name in wanted:
+        with cell_progress(name, quiet=json) as report:
+            setting = Setting(seed, seeds, readings, jobs, data, report)
+            artefact = make(name, setting)
+        files = artefact.save(output, force=force)
+        made.append({"item": name, "caption": artefact.caption, "files": list(map(str, files))})
+        if not json:
+            typer.echo(artefact.caption)
+            print_files(files)
+    if json:
+        print_json(made)
