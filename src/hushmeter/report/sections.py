@@ -434,17 +434,22 @@ def _error_row(epsilon: float, found: Utility, cost: Cost | None) -> Row:
     expected = [""] * len(measured)
     if cost is not None:
         expected = [
-            format_watts(cost.reading_w or 0.0),
-            format_watts(cost.hourly_w or 0.0),
+            _stated(cost.reading_w, format_watts),
+            _stated(cost.hourly_w, format_watts),
             "",
-            format_watts(_day_watts(cost.daily_kwh)),
+            _stated(cost.daily_kwh, lambda kwh: format_watts(_day_watts(kwh))),
             format_watts(_day_watts(cost.monthly_kwh) / DAYS_PER_MONTH),
-            number(cost.daily_kwh, 2),
+            _stated(cost.daily_kwh, lambda kwh: number(kwh, 2)),
             f"{cost.monthly_bill:.2f}",
         ]
     notes = [f"expected {word}" if word else "" for word in expected]
     cells = [Cell(word, note=note) for word, note in zip(measured, notes, strict=True)]
     return [f"{epsilon:.3g}", *cells]
+
+
+def _stated(value: float | None, text: Callable[[float], str]) -> str:
+    """Return an error as text; nothing if the release does not show what it is about."""
+    return "" if value is None else text(value)
 
 
 def _day_watts(kwh: float) -> float:
