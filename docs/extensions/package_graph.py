@@ -33,6 +33,7 @@ CAPTIONS = {
     APPLIED: "each stands alone",
     "advice": "which release suits a wish",
     "theory": "what can be known at best",
+    "threat": "what a release still shows",
     "learn": "from data to a Home",
     "attack": "which appliances are seen",
     "releases": "request, promise, release, receipt",
