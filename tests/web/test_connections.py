@@ -7,7 +7,6 @@ this computer other users can at most make the page unavailable while they hold 
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import socket
 import time
@@ -17,7 +16,6 @@ import httpx
 import pytest
 
 from hushmeter.web.server import Settings
-from hushmeter.web.workers import WorkerPool
 from tests.web.serving import serving
 
 HALF_HEAD = b"GET /api/about HTTP/1.1\r\nHost: 127.0.0.1\r\nX-"
@@ -123,22 +121,3 @@ def test_a_deep_home_takes_neither_time_nor_memory(text):
         answer = client.post("/api/homes/read", files={"file": ("home.toml", text.encode())})
         assert answer.status_code in (400, 413)
         assert client.get("/api/about").status_code == 200
-
-
-def test_heavy_requests_leave_a_process_for_small_ones():
-    """While long computations wait for an event, a short one is answered."""
-
-    async def scene():
-        pool = WorkerPool(2, 16, 2 << 30)
-        await pool.start()
-        try:
-            asleep = [pool.run(600, time.sleep, 600, long=True) for _ in range(6)]
-            heavy = [asyncio.create_task(one) for one in asleep]
-            await asyncio.sleep(0.1)
-            assert await pool.run(600, abs, -3) == 3
-            for task in heavy:
-                task.cancel()
-        finally:
-            pool.close()
-
-    asyncio.run(scene())
