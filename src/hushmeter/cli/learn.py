@@ -61,12 +61,17 @@ def inspect(
 
     The findings come from the readings alone: base load, absences, daily rhythm, kinds of loads.
     With -o, a figure shows every hour of every day, a typical day and the clearest events.
+    A release is read with its receipt: the findings are those of somebody who knows its noise.
 
     Example: hushmeter inspect meter.xml.gz -o picture
     """
     from hushmeter.learn.inspection import inspect_recording, sentences
     from hushmeter.read import read_home_recording
+    from hushmeter.releases.files import is_release
 
+    if is_release(file):
+        _inspect_release(file, options.tz, output, json)
+        return
     if output is not None:
         _refuse_overwrite(output, force)
     recording = read_home_recording(file, options, need_circuits=file.is_dir())
@@ -82,6 +87,29 @@ def inspect(
     print_sentences(*shown.notes, *shown.withheld)
     print_files(pictures)
     print_sentences(f"Next: {_next(file, options, bool(found.recording.trace.names))}")
+
+
+def _inspect_release(place: Path, tz: str | None, output: Path | None, json: bool) -> None:
+    """Print what a release shows to somebody who has it and its public receipt."""
+    from hushmeter.threat import likely_findings, read_for_attack, released_findings
+
+    if output is not None:
+        raise InputError("-o draws metered readings; leave it out for a release.")
+    release = read_for_attack(place)
+    shown = released_findings(release, tz=tz)
+    clear = {one.kind for one in shown.findings}
+    likely = [one for one in likely_findings(release, tz=tz) if one.kind not in clear]
+    if json:
+        found = shown.to_dict()
+        print_json({**found, "likely": [one.to_dict() for one in likely], "release": str(place)})
+        return
+    typer.echo(str(release.receipt))
+    if shown.findings:
+        clearly = [one.sentence for one in shown.findings]
+        print_list("What this release shows to somebody who knows its noise:", clearly)
+    if likely:
+        print_list("Most likely, but less certain:", [one.sentence for one in likely])
+    print_sentences(*shown.notes, *shown.withheld)
 
 
 def _next(file: Path, options: ReadOptions, sub_metered: bool) -> str:

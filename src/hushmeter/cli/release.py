@@ -20,8 +20,10 @@ from hushmeter.cli.options import (
     takes_request,
 )
 from hushmeter.cli.output import (
+    cell_progress,
     print_files,
     print_json,
+    print_list,
     print_sentences,
     print_table,
     show_activity,
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from hushmeter.noise.audit import AuditResult, Finding
     from hushmeter.read import ReadOptions, Recording
     from hushmeter.releases.files import EarlierRelease
+    from hushmeter.releases.promise import Promise
     from hushmeter.releases.release import Release
     from hushmeter.releases.request import Request
 
@@ -134,6 +137,7 @@ def release(
         _print_json(done, recording, warnings, files)
     else:
         _print(done, request, recording, warnings, files)
+        _print_left(recording, promise)
 
 
 def _refuse_own_input(file: Path, output: Path, again: bool) -> None:
@@ -186,6 +190,21 @@ def _print(
         print_sentences(*_sizes(done))
     print_sentences(*(f"Note: {note}" for note in recording.notes), *warnings)
     print_files(files)
+
+
+def _print_left(recording: Recording, promise: Promise) -> None:
+    """Print which statements about the home the release leaves; for the household alone."""
+    from hushmeter.threat import what_is_left
+
+    with cell_progress("simulating releases") as advance:
+        left = what_is_left(
+            recording.trace, promise, progress=lambda done, total: advance({}, total - done)
+        )
+    if left:
+        print_list(
+            "What others can still find out (measured on this computer, in no receipt):",
+            [f"{one.before} {one.after}" for one in left],
+        )
 
 
 def _sizes(done: Release) -> list[str]:

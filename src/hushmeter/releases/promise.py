@@ -288,8 +288,11 @@ class Promise:
         odds = self.odds if span == "day" else max(map(self._odds_about, days))
         day = Guess("day", f"a whole day of usual use, up to {size}", odds)
         count = self.cells.days.days.size
-        file = Guess("file", f"all {count} days together", self._file_odds(days, odds, count))
-        return (*self._single_guesses(changes, day), file, *self._order_guesses())
+        rows = self._single_guesses(changes, day)
+        if count > 1:
+            found = self._file_odds(days, odds, count)
+            rows.append(Guess("file", f"all {count} days together", found))
+        return (*rows, *self._order_guesses())
 
     def _single_guesses(self, changes: Sequence[Change], day: Guess) -> list[Guess]:
         """The rows about one use, one released value and one day, the requested one first."""
@@ -339,7 +342,7 @@ class Promise:
         If at most m days share a label, a table moves by at most √(count·m) times as far as for one
         day (Cauchy and Schwarz for every label). Only Gaussian noise has such a simple rule.
         """
-        if count == 1 or day_odds > SURE:
+        if day_odds > SURE:
             return day_odds
         if self.joint:
             shared = [self._days_in_a_label(entry.table) for entry in self.tables]

@@ -34,7 +34,13 @@ from hushmeter.privacy.units import (
 from hushmeter.releases.labels import CELLS, HOURLY_COST, REGISTER, VIEWS, of_sums, split_words
 from hushmeter.releases.promise import Promise
 from hushmeter.releases.purposes import choose_purpose
-from hushmeter.releases.wishes import Order, choose_tables, parse_wish, rearranged
+from hushmeter.releases.wishes import (
+    Order,
+    choose_tables,
+    parse_wish,
+    rearranged,
+    what_helps,
+)
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, intervals_in
 
 ODDS = 0.6
@@ -155,6 +161,8 @@ class Request:
                 purpose, tables = choose_tables(self.hidden, self.purpose)
                 object.__setattr__(self, "purpose", purpose)
                 object.__setattr__(self, "tables", tables)
+            if self.rearranged and not self.several:
+                raise InputError(f"no useful release of hours hides {what_helps(self.rearranged)}")
         self._check_tables()
         if not 0 < exact("delta", self.delta) < 1:
             raise InputError(f"delta must lie between 0 and 1, got {self.delta}.")

@@ -34,6 +34,7 @@ from hushmeter.web.views import (
     find_advice,
     find_bounds,
     find_findings,
+    find_left,
     make_view,
     restore_view,
 )
@@ -218,6 +219,10 @@ def _add_answers(router: APIRouter, server: Server) -> None:
     async def show_findings(request: schemas.FindingsRequest) -> schemas.FindingsModel:
         session = server.sessions.get(request.trace)
         return await compute(find_findings, session, request.tz, long=True)
+
+    @router.post("/left", summary="What a release leaves of the statements about a home")
+    async def left(request: schemas.LeftRequest) -> schemas.LeftModel:
+        return await compute(find_left, *settle(request), long=True)
 
     @router.post("/bounds", summary="Accuracy against ε, with bounds")
     async def bounds(request: schemas.BoundsRequest) -> schemas.BoundsModel:
