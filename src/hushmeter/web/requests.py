@@ -43,7 +43,11 @@ if TYPE_CHECKING:
 
 SHARED = {field.name for field in fields(Request)} - {"hide", "home"}
 """Fields of `Request` that a request of the page states in the same words."""
-MEDIA_TYPES = {"zip": "application/zip", "csv": "text/csv", "parquet": "application/vnd.apache.parquet"}
+MEDIA_TYPES = {
+    "zip": "application/zip",
+    "csv": "text/csv",
+    "parquet": "application/vnd.apache.parquet",
+}
 SAME = 1e-5
 """Relative difference up to which a number counts as the learnt one; the page shows six digits."""
 MEASURES = {
