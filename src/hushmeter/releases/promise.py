@@ -421,8 +421,8 @@ class Promise:
 
         here = self if cells is None else self._with_cells(cells)
         # Kept sums are those of the readings that are there.
-        whole = here.cells.shares is None or self.unit.rearranged
-        scales = None if whole else 1 / np.round(here.cells.shares, 6)
+        shares = None if self.unit.rearranged else here.cells.shares
+        scales = None if shares is None else 1 / np.round(shares, 6)
         first, sums = _split_cells(here.tables)
         variances = [math.inf if first is None else first.variance, *(s.variance for s in sums)]
         return TableEstimate([s.table for s in sums], variances, len(here.cells), scales)

@@ -228,8 +228,8 @@ def make_download(given: schemas.ReleaseRequest, session: Session) -> schemas.Do
     files = release_contents(done, place)
     private = private_path(place)
     data, public = files[place], files.get(receipt_path(place))
-    if isinstance(data, dict):
-        data, public = _zipped(name, data), data[RECEIPT]
+    if not isinstance(data, bytes):
+        public, data = data[RECEIPT], _zipped(name, data)
     assert isinstance(data, bytes)
     assert isinstance(public, bytes)
     secret = files[private]
