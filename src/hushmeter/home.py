@@ -452,6 +452,10 @@ class Home:
         chosen = [self.appliances[self.index(name)] for name in names]
         return self.with_appliances(chosen)
 
+    def one_power_each(self) -> Home:
+        """Return the home in the paper's model: one mean power for each appliance, no levels."""
+        return self.with_appliances(replace(one, levels=()) for one in self.appliances)
+
     def with_appliances(self, appliances: Iterable[Appliance]) -> Home:
         """Return the home with other appliances and with everything else unchanged.
 

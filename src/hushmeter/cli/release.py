@@ -272,8 +272,9 @@ def verify(
     """Check a release against its receipt, or the folder of a fleet against its manifest.
 
     For a release: the SHA-256 of its files, the rows, every number and sentence of the receipt, the
-    estimates of its tables and the signature. For a fleet: the SHA-256 and rows of every file, and
-    files that the manifest does not list. The exit code is 1 if anything differs.
+    estimates of its tables and the signature. For a fleet: the SHA-256 and rows of every file, the
+    promise and the charge, files that the manifest does not list, and the signature. The exit code
+    is 1 if anything differs.
 
     Example: hushmeter verify out.csv --key publisher.pub
     """

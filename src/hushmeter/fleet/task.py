@@ -227,7 +227,8 @@ def check_blocks(job: FleetJob, source: str, file: FleetFile) -> Blocks:
     its values are no numbers, the whole job ends, because the manifest must not tell which files
     have such values.
     """
-    blocks = Blocks(job.columns, job.terms.period, job.terms.interval_s, file.time_unit)
+    terms = job.terms
+    blocks = Blocks(job.columns, terms.period, job.zone, terms.interval_s, file.time_unit)
     with as_unusable():
         for record in file.records():
             blocks.add(blocks.arrays(record), blocks.readings(record).odd)

@@ -368,7 +368,7 @@ class State(AbstractContextManager["State"]):
         return (bool(rows[0][0]), str(rows[0][1] or "")) if rows else None
 
     def record_payment(self, day: str, granted: bool, reason: str, *, head: str) -> None:
-        """Keep the answer of the ledger for a UTC day, and the end of the ledger after it."""
+        """Keep the answer of the ledger for a day, and the end of the ledger after it."""
         with self._writing():
             self._db.execute("INSERT OR REPLACE INTO days VALUES (?, ?, ?)", (day, granted, reason))
             self._db.execute("INSERT OR REPLACE INTO facts VALUES ('ledger_head', ?)", (head,))

@@ -310,8 +310,10 @@ OTHER = {
 }
 
 
-# The first record of an Australian meter file, with or without its header.
-NEM_RECORD = re.compile(r'(?i)"?100"?,"?NEM1[23]"?\b|"?2[05]0"?,"?[A-Z0-9]{10,11}"?,')
+# An Australian meter file: its header, or the record of a register above one of a day's values.
+NEM_RECORD = re.compile(
+    r'(?i)"?100"?,"?NEM1[23]"?\b|"?250"?,"?\w+"?,|"?200"?,.*\s+"?(?:300"?,"?\d{8}|200"?,)'
+)
 DSMR_LINE = re.compile(r"^\d-\d:\d+\.\d+\.\d+\(", re.MULTILINE)
 # Files that accompany the readings in an archive.
 BESIDES = re.compile(

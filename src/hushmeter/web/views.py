@@ -266,7 +266,9 @@ def find_bounds(given: schemas.BoundsRequest, session: Session | None) -> schema
     unit, laplace = request.unit(facts), request.resolve(facts).noise.paper_bounds
     points = given.points if laplace else min(given.points, FEW_POINTS)
     epsilon = np.geomspace(LEAST_EPSILON, MAX_EPSILON, points)
-    curves = bound_curves(home, epsilon, sensitivity=unit.l1, max_switches=given.max_switches)
+    # The theorems are about one power for each appliance.
+    plain = home.one_power_each()
+    curves = bound_curves(plain, epsilon, sensitivity=unit.l1, max_switches=given.max_switches)
     lower, upper = curves.corrected.lower, curves.corrected.upper
     scale, limit = curves.scale, curves.limit
     if not laplace:
