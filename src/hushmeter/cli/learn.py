@@ -86,7 +86,7 @@ def inspect(
         print_list("What these readings show:", [one.sentence for one in shown.findings])
     print_sentences(*shown.notes, *shown.withheld)
     print_files(pictures)
-    print_sentences(f"Next: {_next(file, options, bool(found.recording.trace.names))}")
+    print_sentences(f"Next: {_next(file, options, found.recording.trace)}")
 
 
 def _inspect_release(place: Path, tz: str | None, output: Path | None, json: bool) -> None:
@@ -112,15 +112,22 @@ def _inspect_release(place: Path, tz: str | None, output: Path | None, json: boo
     print_sentences(*shown.notes, *shown.withheld)
 
 
-def _next(file: Path, options: ReadOptions, sub_metered: bool) -> str:
+SHORT_S = 60.0
+"""Longest readings in which single appliances show, and not only habits [s]."""
+
+
+def _next(file: Path, options: ReadOptions, trace: Trace) -> str:
     """The next command for the file, with the same options of the reader."""
     from shlex import quote
 
-    if sub_metered:
+    if trace.names:
         return f"hushmeter learn {quote(str(file))} -o home.toml" + repeat_options(
             options, LEARN_OPTIONS
         )
-    return f"hushmeter advise {quote(str(file))} --hide kettle" + repeat_options(options)
+    name, given = quote(str(file)), repeat_options(options)
+    if trace.interval_s <= SHORT_S:
+        return f"hushmeter advise {name} --hide kettle{given}"
+    return f'hushmeter release {name} --hide "when we get up"{given} -o shared'
 
 
 def _refuse_overwrite(output: Path, force: bool) -> None:
