@@ -42,6 +42,9 @@ HEADER = """\
 
 """
 
+EXPLAIN = rare_option(help="Print which rule decided about columns, unit, zone and rows.")
+REDACT = rare_option(help="Write a sample without identities and with scaled values to -o.")
+
 LEARN_OPTIONS = ("time_column", "unit", "tz", "building")
 """Options of the reader that a data set may need."""
 
@@ -56,17 +59,23 @@ def inspect(
     output: Annotated[Path | None, FIGURE] = None,
     force: Annotated[bool, FORCE] = False,
     json: Annotated[bool, JSON] = False,
+    explain: Annotated[bool, EXPLAIN] = False,
+    redact: Annotated[bool, REDACT] = False,
 ) -> None:
     """Print what a file of readings holds and what it shows about the home.
 
     The findings come from the readings alone: base load, absences, daily rhythm, kinds of loads.
     With -o, a figure shows every hour of every day, a typical day and the clearest events.
+    If a file is misread, --explain and --redact make what a report about it needs.
 
     Example: hushmeter inspect meter.xml.gz -o picture
     """
     from hushmeter.learn.inspection import inspect_recording, sentences
     from hushmeter.read import read_home_recording
 
+    if explain or redact:
+        _explain_file(file, options, None if not redact else output or Path("sample.csv"), force)
+        return
     if output is not None:
         _refuse_overwrite(output, force)
     recording = read_home_recording(file, options, need_circuits=file.is_dir())
@@ -79,9 +88,23 @@ def inspect(
     shown = found.findings
     if shown.findings:
         print_list("What these readings show:", [one.sentence for one in shown.findings])
-    print_sentences(*shown.notes, *shown.withheld)
+    print_sentences(*shown.notes, *shown.withheld, *recording.remarks)
     print_files(pictures)
     print_sentences(f"Next: {_next(file, options, bool(found.recording.trace.names))}")
+
+
+def _explain_file(file: Path, options: ReadOptions, sample: Path | None, force: bool) -> None:
+    """Print which rule decided what, or write a sample that can be sent with a report."""
+    from hushmeter.files import refuse_overwrite
+    from hushmeter.read import reports
+
+    if sample is None:
+        print_list(f"How {file} was read:", reports.explain(file, options))
+        return
+    refuse_overwrite(sample, force)
+    sample.write_text(reports.redact(file, options), encoding="utf-8")
+    print_files([str(sample)])
+    print_sentences("Look through the sample before you send it.")
 
 
 def _next(file: Path, options: ReadOptions, sub_metered: bool) -> str:

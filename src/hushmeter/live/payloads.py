@@ -118,9 +118,7 @@ def make_parser(kind: str, options: PayloadOptions | None = None) -> Parser:
             "cannot be streamed."
         )
     if kind.startswith("json:") and len(kind) > 5:
-        json_parser = partial(
-            _parse_json, known, _path(kind[5:]), _path(known.time_path or "time")
-        )
+        json_parser = partial(_parse_json, known, _path(kind[5:]), _path(known.time_path or "time"))
         return partial(_read_message, json_parser)
     parsers: dict[str, Callable[..., Parsed]] = {
         "number": _parse_number,

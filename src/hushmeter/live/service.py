@@ -339,8 +339,7 @@ class Service:
         self._parse, self._account, self.now = feed.parse, account, feed.clock
         self.log = log if isinstance(log, Log) else Log(log)
         self.couriers = [
-            Courier(sink, self, None if place else on_item)
-            for place, sink in enumerate(sinks)
+            Courier(sink, self, None if place else on_item) for place, sink in enumerate(sinks)
         ]
         self._lock, self._recording = threading.RLock(), threading.Lock()
         self._wake = threading.Event()
