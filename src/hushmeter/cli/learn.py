@@ -42,6 +42,9 @@ HEADER = """\
 
 """
 
+EXPLAIN = rare_option(help="Print which rule decided about columns, unit, zone and rows.")
+REDACT = rare_option(help="Write a sample without identities and with scaled values to -o.")
+
 LEARN_OPTIONS = ("time_column", "unit", "tz", "building")
 """Options of the reader that a data set may need."""
 
@@ -56,12 +59,15 @@ def inspect(
     output: Annotated[Path | None, FIGURE] = None,
     force: Annotated[bool, FORCE] = False,
     json: Annotated[bool, JSON] = False,
+    explain: Annotated[bool, EXPLAIN] = False,
+    redact: Annotated[bool, REDACT] = False,
 ) -> None:
     """Print what a file of readings holds and what it shows about the home.
 
     The findings come from the readings alone: base load, absences, daily rhythm, kinds of loads.
     With -o, a figure shows every hour of every day, a typical day and the clearest events.
     A release is read with its receipt: the findings are those of somebody who knows its noise.
+    If a file is misread, --explain and --redact make what a report about it needs.
 
     Example: hushmeter inspect meter.xml.gz -o picture
     """
@@ -69,6 +75,9 @@ def inspect(
     from hushmeter.read import read_home_recording
     from hushmeter.releases.files import is_release
 
+    if explain or redact:
+        _explain_file(file, options, None if not redact else output or Path("sample.csv"), force)
+        return
     if is_release(file):
         _inspect_release(file, options.tz, output, json)
         return
@@ -84,7 +93,7 @@ def inspect(
     shown = found.findings
     if shown.findings:
         print_list("What these readings show:", [one.sentence for one in shown.findings])
-    print_sentences(*shown.notes, *shown.withheld)
+    print_sentences(*shown.notes, *shown.withheld, *recording.remarks)
     print_files(pictures)
     print_sentences(f"Next: {_next(file, options, found.recording.trace)}")
 
@@ -110,6 +119,20 @@ def _inspect_release(place: Path, tz: str | None, output: Path | None, json: boo
     if likely:
         print_list("Most likely, but less certain:", [one.sentence for one in likely])
     print_sentences(*shown.notes, *shown.withheld)
+
+
+def _explain_file(file: Path, options: ReadOptions, sample: Path | None, force: bool) -> None:
+    """Print which rule decided what, or write a sample that can be sent with a report."""
+    from hushmeter.files import refuse_overwrite
+    from hushmeter.read import reports
+
+    if sample is None:
+        print_list(f"How {file} was read:", reports.explain(file, options))
+        return
+    refuse_overwrite(sample, force)
+    sample.write_text(reports.redact(file, options), encoding="utf-8")
+    print_files([str(sample)])
+    print_sentences("Look through the sample before you send it.")
 
 
 SHORT_S = 60.0
