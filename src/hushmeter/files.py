@@ -30,6 +30,9 @@ from hushmeter.errors import DataError, InputError
 if TYPE_CHECKING:
     import pandas as pd
 
+RECEIPT = "receipt.json"
+"""Name of the public receipt in the folder of a release."""
+
 Contents = bytes | Mapping[str, bytes]
 """What is written: the bytes of a file, or those of all files of a folder by their names."""
 
@@ -56,6 +59,11 @@ def refuse_overwrite(
     """Raise `DataError` if the file or link exists without `force`; the message has the remedy."""
     if not force and os.path.lexists(path):
         raise DataError(f"{path} exists; {remedy}.")
+
+
+def receipt_path(data: Path) -> Path:
+    """Return the path of the public receipt of a file or a folder."""
+    return data / RECEIPT if data.is_dir() else data.with_name(f"{data.name}.receipt.json")
 
 
 def make_folder(path: Path, *, public: bool = False) -> None:

@@ -23,10 +23,12 @@ import numpy as np
 
 from hushmeter.errors import DataError, HushmeterError, InputError
 from hushmeter.files import (
+    RECEIPT,
     Contents,
     json_text,
     one_sentence,
     parse_json,
+    receipt_path,
     refuse_overwrite,
     staged,
     table_bytes,
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
     from hushmeter.checks import FloatArray
     from hushmeter.releases.promise import Promise
 
-RECEIPT, TIMES = "receipt.json", "cells.csv"
+TIMES = "cells.csv"
 DECIMALS = {"W": 3, "kWh": 6}
 """Decimals of the estimates and standard errors in the files of a folder."""
 
@@ -64,11 +66,6 @@ def is_file_form(path: Path) -> bool:
     A name that ends in letters, such as out.xlsx, is meant to be a file.
     """
     return path.suffix[1:].isalnum() and not path.suffix[1:].isdecimal()
-
-
-def receipt_path(data: Path) -> Path:
-    """Return the path of the public receipt of a file or a folder."""
-    return data / RECEIPT if data.is_dir() else data.with_name(f"{data.name}.receipt.json")
 
 
 def private_path(data: Path) -> Path:

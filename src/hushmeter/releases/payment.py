@@ -18,10 +18,10 @@ import numpy as np
 
 from hushmeter.clock import local_times
 from hushmeter.errors import InputError
-from hushmeter.files import sha256_of
+from hushmeter.files import RECEIPT, sha256_of
 from hushmeter.ledger import Charge, DayChange, Ledger, Price, open_ledger, period_price
 from hushmeter.ledger.charges import femto_delta, micro_epsilon, price_text
-from hushmeter.releases.files import RECEIPT, staged_release
+from hushmeter.releases.files import staged_release
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,14 +20,12 @@ from typing import TYPE_CHECKING, Any
 from hushmeter.advice.sentences import compare_promise, explain
 from hushmeter.appliance_kinds import catalogue
 from hushmeter.errors import InputError
-from hushmeter.files import parse_json
+from hushmeter.files import RECEIPT, parse_json, receipt_path
 from hushmeter.home import NUMBERS, SOURCES, Appliance, Home, round_up_to_public_step
 from hushmeter.privacy.units import metered
 from hushmeter.releases.files import (
-    RECEIPT,
     check_place,
     private_path,
-    receipt_path,
     release_contents,
 )
 from hushmeter.releases.receipt import describe_promise
