@@ -143,7 +143,8 @@ def _section(item: str, found: dict[str, Caption], figures: Path) -> Iterator[st
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(c.replace('|', '∣') for c in line)} |" for line in lines) + "\n"
+    cells = ([cell.replace("|", "∣") for cell in line] for line in lines)
+    return "\n".join(f"| {' | '.join(line)} |" for line in cells) + "\n"
 
 
 def _keep_means(item: str, folder: Path, target: Path) -> None:

@@ -36,7 +36,7 @@ def test_the_cost_is_set_beside_the_own_use():
     assert [line.split(".")[0] for line in noisy[2:]] == [
         "What helps: --for day", "What helps: --for month",
     ]  # fmt: skip
-    hopeless = compare(flat(200.0), hide="car charger")
+    hopeless = compare(flat(200.0), hide="car charger 22.5 kW")
     assert hopeless[-1].startswith("Longer periods do not help enough")
 
 

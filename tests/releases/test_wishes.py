@@ -109,6 +109,8 @@ def test_a_day_at_home_has_the_numbers_of_the_catalogue_or_typed_ones():
         ({"hide": WHEN, "span": "run"}, "names none"),
         ({"hide": f"{AWAY} 30 min"}, "your own numbers"),
         ({"hide": f"{AWAY} crowd"}, "no household named"),
+        ({"hide": "car charger"}, 'state it, such as "car charger 7.2 kW"'),
+        ({"hide": "kettle, heat pump 40 min"}, "between 500 W and 4.5 kW"),
     ],
 )
 def test_what_no_useful_release_hides_is_refused(request_, sentence):
@@ -377,3 +379,32 @@ def test_all_texts_state_the_same_odds(wish, odds, tables, span):
         assert row in str(receipt)
     if promise.unit.changes:
         assert f"{promise.guesses[0].text} times out of 100" in promise.sentences[1]
+
+
+# The command ------------------------------------------------------------------------------------
+
+
+def test_a_release_never_replaces_its_own_input(tmp_path):
+    file = tmp_path / "meter.csv"
+    hm.write_meter(file, load(3))
+    before = file.read_bytes()
+    for options in ((), ("--force",)):
+        said = run("release", file, "--hide", "kettle", "-o", file, *options, expect=2).stderr
+        assert "your only copy" in said
+    inside = run("release", file, "--hide", "kettle", "-o", tmp_path, "--force", expect=2).stderr
+    assert "your only copy" in inside
+    assert file.read_bytes() == before
+
+
+def test_a_release_is_released_again_only_on_request(tmp_path):
+    hm.write_meter(tmp_path / "meter.csv", load(3))
+    run("release", tmp_path / "meter.csv", "--hide", "kettle", "-o", tmp_path / "a", "--json")
+    hours = tmp_path / "hours.csv"
+    run("release", tmp_path / "meter.csv", "--hide", "kettle", "-o", hours, "--json")
+    assert {path.name for path in (tmp_path / "a").iterdir()} == {
+        "hours.csv", "days.csv", "months.csv", "typical-day.csv", "register.csv", "receipt.json",
+    }  # fmt: skip
+    again = ("release", hours, "--hide", "kettle", "-o", tmp_path / "b", "--json")
+    assert "is a release already" in run(*again, expect=1).stderr
+    run(*again, "--again")
+    assert (tmp_path / "b" / "receipt.json").exists()

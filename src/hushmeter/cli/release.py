@@ -124,18 +124,15 @@ def release(
     own_use = compare_promise(request, promise, facts, recording.trace)
     done = replace(done, private=replace(done.private, own_use=own_use))
     earlier = find_earlier_releases(output.parent, recording.trace)
+    warnings = _warnings(done, earlier)
     if ledger is None or ledger_meter is None:
-        files, paid = done.save(output, force=force, signing_key=sign), []
+        files = done.save(output, force=force, signing_key=sign)
     else:
-        from hushmeter.files import sha256_of
-        from hushmeter.releases.payment import pay_for_release
+        from hushmeter.releases.payment import save_paid
 
-        with pay_for_release(ledger, done, meter=ledger_meter, stream=stream) as payment:
-            files = done.save(output, force=force, signing_key=sign)
-            # The receipt of a folder has the SHA-256 of all its files.
-            payment.written(sha256_of(output / "receipt.json" if output.is_dir() else output))
-        paid = [payment.sentence]
-    warnings = [*_warnings(done, earlier), *paid]
+        account = {"meter": ledger_meter, "stream": stream}
+        files, payment = save_paid(ledger, done, output, force=force, signing_key=sign, **account)
+        warnings.append(payment.sentence)
     if json:
         _print_json(done, recording, warnings, files)
     else:

@@ -126,8 +126,8 @@ def _first_days(period: str) -> TimeArray:
 @lru_cache(maxsize=2)
 def labels_of(period: str) -> list[str]:
     """Return the names of all periods, such as 2024-03-01 or 2024-03."""
-    unit = "M" if period == "month" else "D"
-    texts: list[str] = np.datetime_as_string(_first_days(period), unit).tolist()
+    first = _first_days(period)
+    texts: list[str] = np.datetime_as_string(first, "M" if period == "month" else "D").tolist()
     return texts
 
 

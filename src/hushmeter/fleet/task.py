@@ -403,7 +403,8 @@ def run_in_processes(
     context.set_forkserver_preload(["hushmeter.fleet.series", "pyarrow.parquet"])
     pool = ProcessPoolExecutor(min(jobs, len(files)), mp_context=context, initializer=_start_worker)
     try:
-        begun = [pool.submit(task, job, name) for name in files]
+        with _without_interrupts():
+            begun = [pool.submit(task, job, name) for name in files]
         for ended in as_completed(begun):
             yield ended.result()
     except BrokenProcessPool:
@@ -413,6 +414,21 @@ def run_in_processes(
         ) from None
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Let Ctrl-C wait while processes are started: they inherit this, and print no traceback."""
+    import signal
+
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _start_worker() -> None:

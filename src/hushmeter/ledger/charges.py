@@ -127,7 +127,8 @@ class DayChange:
         """Return the change that `describe`, or `dataclasses.asdict`, wrote."""
         zone = plain.get("zone", "UTC")
         if plain.get("clamp") is not None:
-            return cls.within(*plain["clamp"], zone)
+            low, high = plain["clamp"]
+            return cls.within(low, high, zone)
         return cls(plain["watts"], plain["watt_hours"], zone=zone)
 
     def describe(self) -> dict[str, Any]:

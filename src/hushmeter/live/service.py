@@ -799,7 +799,7 @@ class Service:
         """Close what can be closed at the end; `complete` says that the source has ended."""
         if complete and self._latest is None and self._pending is not None:
             # A file with one reading.
-            self._pending, only = None, self._pending
+            only, self._pending = self._pending, None
             self._latest = only.at
             self._receive_by_readings(only, self.now())
         if complete and self._until is not None:

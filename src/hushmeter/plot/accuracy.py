@@ -80,8 +80,11 @@ def draw_panels(panels: Sequence[SweepPanel], title: str, *, columns: int = 3) -
     down = -(-len(panels) // across)
     figure = new_figure(5.4 * across, 5.2 if down == 1 else 4.2 * down)
     grid = panel_grid(figure, len(panels), columns)
+    # A name has the same colour in all panels, also if it is missing in some of them.
+    names = list(dict.fromkeys(str(n) for panel in panels for n in panel.table[panel.by].unique()))
+    places = {name: i for i, name in enumerate(n for n in names if n not in FLOORS)}
     for axes, panel in zip(grid, panels, strict=True):
-        _draw_measure(axes, panel)
+        _draw_measure(axes, panel, places)
         _draw_floors(axes, panel.table, panel.by, panel.measure)
         for i, (name, found) in enumerate(panel.bounds.items()):
             _draw_bounds(axes, panel.table, name, found, i)
@@ -114,11 +117,11 @@ def mark_cut(axes: Axes) -> None:
     )  # fmt: skip
 
 
-def _draw_measure(axes: Axes, panel: SweepPanel) -> None:
+def _draw_measure(axes: Axes, panel: SweepPanel, places: Mapping[str, int]) -> None:
     """Draw the mean of every attacker and its 95 % band; points with few seeds and no band."""
     table, by, measure = panel.table, panel.by, panel.measure
-    names = [name for name in table[by].unique() if name not in FLOORS]
-    for i, name in enumerate(names):
+    for name in (name for name in table[by].unique() if name not in FLOORS):
+        i = places[str(name)]
         part = table[table[by] == name]
         x, mean, half = mean_and_band(part, measure)
         style = DASHES[i // len(PALETTE) % len(DASHES)]

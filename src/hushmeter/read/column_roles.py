@@ -564,6 +564,7 @@ def plan_table(task: Task, raw: RawTable) -> PlannedTable:
     asked = task.options.time_column is not None or task.options.value_column is not None
     layout = None if asked or not raw.has_header else find_layout(names)
     if layout is not None:
+        task.reasons.append(f"All columns of the layout {layout.format} are there: it is used.")
         raw, plan = _by_layout(task, raw, layout)
         regular = layout.regular
     else:
@@ -573,6 +574,7 @@ def plan_table(task: Task, raw: RawTable) -> PlannedTable:
             columns, raw = daily
             task.notes.append("One row holds a day; its columns were read as times of the day.")
         regular = daily is not None
+        task.reasons.extend(_explained(column) for column in columns[:60])
         _refuse_source(task, raw, columns)
         plan = plan_columns(task, raw, columns, homes=task.circuits == "sum")
     if plan.time.zone is None:
@@ -581,6 +583,18 @@ def plan_table(task: Task, raw: RawTable) -> PlannedTable:
         # What a release publishes must not depend on circuits, so they are not even read.
         plan = replace(plan, circuits=())
     return PlannedTable(raw, plan, layout, regular)
+
+
+def _explained(column: Column) -> str:
+    """What a column holds and what its header says."""
+    meaning = column.meaning
+    if column.kind not in ("number", "empty"):
+        role = f" ({column.role})" if column.kind in ("time", "date", "clock", "range") else ""
+        return f"Column {column.name!r} holds {column.kind}{role}."
+    said = [meaning.flow, meaning.unit, meaning.part, "counter" * meaning.counter,
+            "mains" * meaning.mains, "general name" * meaning.generic]  # fmt: skip
+    words = ", ".join(word for word in said if word) or "nothing that is known"
+    return f"Column {column.name!r} holds {column.kind}; its header says: {words}."
 
 
 def _stated_zone(preamble: Sequence[str]) -> str | None:

@@ -181,6 +181,8 @@ class Task:
     notes: list[str] = field(default_factory=list)
     # What the values show about the file, for the household only
     private: list[str] = field(default_factory=list)
+    # Which rule decided what, one sentence each
+    reasons: list[str] = field(default_factory=list)
 
     def error(self, text: str) -> DataError:
         """The refusal of the file: its name, and what is wrong with it."""

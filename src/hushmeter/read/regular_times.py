@@ -357,6 +357,11 @@ def _without_repeats(
     repeated = int((~new).sum())
     if repeated == 0:
         return order, 0
+    if repeats != "last" and repeated > 0.5 * order.size:
+        raise task.error(
+            f"has {repeated} of {order.size} rows that repeat a time: a column of times may not be "
+            "understood; name it (`time_column=`), or keep one row for each time."
+        )
     last = np.append(np.flatnonzero(new)[1:], order.size) - 1
     again = count_of(repeated, "row repeats a time", "rows repeat a time")
     kept = "the last row of each time" if repeats == "last" else "one of equal rows"

@@ -426,7 +426,9 @@ def read_file(task: Task) -> Recording:
     """Read a file by the first of `FORMATS` that recognises it."""
     from hushmeter.read.regular_times import assemble
 
-    found = recognise(task.path).read(task)
+    form = recognise(task.path)
+    task.reasons.append(f"The first bytes are those of the format {form.name}.")
+    found = form.read(task)
     return found if isinstance(found, Recording) else assemble(task, found)
 
 

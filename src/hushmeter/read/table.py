@@ -84,6 +84,7 @@ def read_plan(task: Task, table: PlannedTable) -> Series:
         raise _ask_unit(task, plan, clock.ns[known], values[known])
     zone = task.options.tz or (plan.time.zone if not clock.aware else None)
     stamp = find_stamp(task, clock, known, layout)
+    _explain(task, plan, clock, unit, zone, stamp)
     factor, energy = unit_factor(unit)
     pieces = [
         _piece(task, part, clock, zone, values, energy=energy and not plan.counter)
@@ -120,6 +121,24 @@ def read_plan(task: Task, table: PlannedTable) -> Series:
     with np.errstate(over="ignore", invalid="ignore"):
         refuse_implausible(task, series, plan, layout)
     return series
+
+
+def _explain(
+    task: Task, plan: Plan, clock: RowTimes, unit: str, zone: str | None, stamp: str
+) -> None:
+    """Note which columns, unit, zone and stamp were taken, and why."""
+    stated = (
+        "your option" if task.options.unit else "the name's custom" if plan.assumed else "the file"
+    )
+    where = "their offset" if clock.aware else "your option" if task.options.tz else "the file"
+    kind = "values of a counter" if plan.counter else "values of single intervals"
+    task.reasons.extend(
+        [
+            f"Times: {', '.join(sorted(plan.time.names))}; a time names the {stamp} of its interval.",
+            f"Meter: {plan.value_names}, {kind} in {unit}, by {stated}.",
+            f"Zone: {'UTC' if clock.aware else zone or 'unknown'}, by {where}.",
+        ]
+    )
 
 
 def _ask_unit(task: Task, plan: Plan, times: IntArray, values: FloatArray) -> DataError:

@@ -1,4 +1,4 @@
-"""Paying for a release in a ledger, durably, before anything is written.
+"""Paying for a release in a ledger, durably, before anything is published.
 
 Each civil day, in the time zone of the ledger, that a released value covers is paid for. If the
 release is then not written, the charge is kept: a crash may cost budget, but never privacy.
@@ -18,10 +18,14 @@ import numpy as np
 
 from hushmeter.clock import local_times
 from hushmeter.errors import InputError
+from hushmeter.files import RECEIPT, sha256_of
 from hushmeter.ledger import Charge, DayChange, Ledger, Price, open_ledger, period_price
 from hushmeter.ledger.charges import femto_delta, micro_epsilon, price_text
+from hushmeter.releases.files import staged_release
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from hushmeter.releases.promise import Promise
     from hushmeter.releases.release import Release
     from hushmeter.trace import Trace
@@ -78,6 +82,31 @@ def pay_for_release(
         yield payment
         if payment._done:
             ledger.mark_released(charge, meter, payment._done[-1])
+
+
+def save_paid(
+    url: str,
+    release: Release,
+    path: Path,
+    *,
+    meter: str,
+    stream: str = "load",
+    force: bool = False,
+    signing_key: Path | None = None,
+) -> tuple[list[Path], Payment]:
+    """Write a release and pay for it; return its files and the payment.
+
+    It is paid for when all of it is on the disk under temporary names, so that a place that cannot
+    be written, or a full disk, costs nothing. After the payment it is only renamed.
+    """
+    with (
+        staged_release(release, path, force=force, signing_key=signing_key) as (files, publish),
+        pay_for_release(url, release, meter=meter, stream=stream) as payment,
+    ):
+        publish()
+        # The receipt of a folder has the SHA-256 of all its files.
+        payment.written(sha256_of(path / RECEIPT if path.is_dir() else path))
+    return files, payment
 
 
 def covered_days(values: Trace, margin_s: float = 0.0, zone: str = "UTC") -> list[str]:

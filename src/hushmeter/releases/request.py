@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -418,11 +417,26 @@ def find_hidden(
             found.append(entry)
             continue
         for word in filter(None, map(str.strip, entry.split(","))):
-            plain = Appliance.from_words if home is None else partial(_in_home, home=home)
-            found.append(parse_wish(word) or plain(word))
+            found.append(parse_wish(word) or _find_appliance(word, home))
     if not found:
         raise InputError('name what to hide, such as "kettle".')
     return found
+
+
+def _find_appliance(word: str, home: Home | None) -> Appliance:
+    """The appliance that words mean; a kind of many sizes needs its own."""
+    if home is not None:
+        return _in_home(word, home)
+    made = Appliance.from_words(word)
+    kind = catalogue.get(made.name)
+    if kind is not None and kind.ask and made.high is not None:
+        # Only the catalogue fills in a high value.
+        low, high = format_watts(kind.power_w.low), format_watts(kind.power_w.high)
+        raise InputError(
+            f"{kind.name}: this may draw between {low} and {high}, and the noise follows from its "
+            f'size; state it, such as "{kind.name} {format_watts(kind.power_w.typical)}".'
+        )
+    return made
 
 
 def _in_home(word: str, home: Home) -> Appliance:

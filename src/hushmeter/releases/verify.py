@@ -26,18 +26,18 @@ import numpy as np
 from hushmeter.clock import local_times
 from hushmeter.errors import DataError, HushmeterError, InputError
 from hushmeter.files import (
+    RECEIPT,
     create_file,
     one_sentence,
     parse_json,
+    receipt_path,
     refuse_overwrite,
     table_bytes,
 )
 from hushmeter.releases.files import (
-    RECEIPT,
     estimate_columns,
     folder_contents,
     read_receipt,
-    receipt_path,
     release_of,
 )
 from hushmeter.releases.private_receipt import OTHER_DAYS, THESE_READINGS

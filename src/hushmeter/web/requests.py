@@ -20,14 +20,12 @@ from typing import TYPE_CHECKING, Any
 from hushmeter.advice.sentences import compare_promise, explain
 from hushmeter.appliance_kinds import catalogue
 from hushmeter.errors import InputError
-from hushmeter.files import parse_json
+from hushmeter.files import RECEIPT, parse_json, receipt_path
 from hushmeter.home import NUMBERS, SOURCES, Appliance, Home, round_up_to_public_step
 from hushmeter.privacy.units import metered
 from hushmeter.releases.files import (
-    RECEIPT,
     check_place,
     private_path,
-    receipt_path,
     release_contents,
 )
 from hushmeter.releases.receipt import describe_promise
@@ -43,7 +41,11 @@ if TYPE_CHECKING:
 
 SHARED = {field.name for field in fields(Request)} - {"hide", "home"}
 """Fields of `Request` that a request of the page states in the same words."""
-MEDIA_TYPES = {"zip": "application/zip", "csv": "text/csv", "parquet": "application/vnd.apache.parquet"}
+MEDIA_TYPES = {
+    "zip": "application/zip",
+    "csv": "text/csv",
+    "parquet": "application/vnd.apache.parquet",
+}
 SAME = 1e-5
 """Relative difference up to which a number counts as the learnt one; the page shows six digits."""
 MEASURES = {
@@ -224,8 +226,8 @@ def make_download(given: schemas.ReleaseRequest, session: Session) -> schemas.Do
     files = release_contents(done, place)
     private = private_path(place)
     data, public = files[place], files.get(receipt_path(place))
-    if isinstance(data, dict):
-        data, public = _zipped(name, data), data[RECEIPT]
+    if not isinstance(data, bytes):
+        public, data = data[RECEIPT], _zipped(name, data)
     assert isinstance(data, bytes)
     assert isinstance(public, bytes)
     secret = files[private]

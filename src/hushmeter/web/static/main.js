@@ -35,7 +35,8 @@ class Page {
     this.attacks = new Latest((signal) => this.#refreshAttack(signal), { onBusy: busy, onError });
     this.restores = new Latest((signal) => this.#refreshRestored(signal), { onBusy: busy, onError });
     this.calendars = new Latest((signal) => this.#refreshCalendar(signal), { onBusy: busy, onError });
-    this.lefts = new Latest((signal) => this.#refreshLeft(signal), { onBusy: busy, onError });
+    // It takes some seconds, and nothing else waits for it.
+    this.lefts = new Latest((signal) => this.#refreshLeft(signal), { onBusy: () => {}, onError });
     this.bounds = new Latest((signal) => this.#refreshBounds(signal), {
       onBusy: busy,
       onError: (error) => {

@@ -115,14 +115,16 @@ export class Wishes {
     return create("label", { className: seen ? "chip seen" : "chip" }, input, text);
   }
 
-  /** Add an appliance of the catalogue to the home, or remove it. */
+  /** Add an appliance of the catalogue to the home and hide it, or remove it. */
   #own(appliance, on) {
     const { values } = this.store;
     const before = values.home?.appliances ?? [];
     const appliances = on ? [...before, appliance] : before.filter(({ name }) => name !== appliance.name);
     const base = values.home ?? { name: "home", tolerance: TOLERANCE_W, base_load: 0 };
     const home = appliances.length > 0 ? { ...base, appliances } : null;
-    this.store.set(homeChange(home, { kind: "ticked" }, values));
+    const changes = homeChange(home, { kind: "ticked" }, values);
+    // One tick is enough: the second list takes it back.
+    this.store.set(on ? { ...changes, hide: [...changes.hide.filter((name) => name !== appliance.name), appliance.name] } : changes);
   }
 
   #hide(name, on) {
