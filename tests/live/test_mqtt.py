@@ -273,6 +273,31 @@ def test_a_lost_connection_must_be_noticed_within_the_grace_time():
         MqttSource(parse_mqtt("mqtt://host/t"), make_terms(), "number", online="t/online")
 
 
+@needs_broker
+def test_a_fault_in_the_thread_of_a_connection_is_a_lost_connection(broker):
+    """paho would end its thread at the first exception, and the stream would be silent."""
+    seen, lost = [], []
+
+    def receive(topic, payload):
+        seen.append(payload)
+        if len(seen) == 1:
+            raise RuntimeError
+
+    source = MqttSource(parse_mqtt(f"{broker.url}/meter/power"), make_terms(), "number")
+    source.start(receive, lost.append, lambda: None)
+    assert source.subscribed.wait(30)
+    sender = Subscriber(broker)
+    for _ in range(300):
+        sender._client.publish("meter/power", b"5", qos=1).wait_for_publish(10)
+        if len(seen) > 1:
+            break
+        time.sleep(0.1)
+    source.stop()
+    sender.close()
+    assert len(seen) > 1
+    assert "fails (RuntimeError); it is made again" in lost[0]
+
+
 def test_a_source_needs_a_topic():
     with pytest.raises(InputError, match="topic is missing"):
         MqttSource(parse_mqtt("mqtt://host"), make_terms(), "number")
