@@ -72,8 +72,11 @@ def test_from_a_file_to_a_protected_file(open_page, page_server, files, tmp_path
     assert page.get_attribute("#prepare", "aria-disabled") == "true"
     assert page.locator("#expert").get_attribute("open") is None
     hide_kettle(page)
-    promise = hm.Request(hide="kettle", purpose="hour").resolve(hm.metered(trace))
-    assert page.locator("#plan-sentences li").all_inner_texts() == list(promise.sentences)
+    request = hm.Request(hide="kettle", purpose="hour", tables=["views"])
+    promise = request.resolve(hm.metered(trace, ZONE))
+    assert page.locator("#plan-sentences li").all_inner_texts()[:2] == list(promise.sentences)
+    rows = page.locator("#odds-rows th").all_inner_texts()
+    assert rows == [guess.about for guess in promise.guesses]
     assert page.inner_text("#verdict strong") == f"± {promise.errors.hour_w:.3g} W"
     told = page.locator("#results").text_content()
     assert "no attacker" not in told, "the odds of the promise are the only ones"

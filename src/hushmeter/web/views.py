@@ -27,7 +27,7 @@ from hushmeter.releases.restore import Restored, restore
 from hushmeter.theory.bounds import bound_curves, switch_limit
 from hushmeter.theory.universal import mean_limit
 from hushmeter.web import schemas
-from hushmeter.web.requests import describe, find_promise, to_request
+from hushmeter.web.requests import describe, find_promise, to_request, wanted
 
 if TYPE_CHECKING:
     from hushmeter.home import Home
@@ -212,9 +212,9 @@ def _finding(one: Finding, times: IntArray) -> schemas.FindingModel:
     )
 
 
-def judge(given: schemas.PromiseRequest, promise: Promise, session: Session) -> schemas.Verdict:
+def judge(given: schemas.PlanRequest, promise: Promise, session: Session) -> schemas.Verdict:
     """Judge the standard error of a promise beside the own use, for the household only."""
-    request, trace = to_request(given), session.trace
+    request, trace = wanted(given, session), session.trace
     own = compare_with_use(promise.errors, trace, request.purpose)
     sentences = own.sentences
     if request.hide is not None:

@@ -207,7 +207,7 @@ class Page {
       this.panels.showLeft(null);
       return;
     }
-    const request = { ...releaseRequest(values), tz: values.zone };
+    const request = releaseRequest(values);
     const key = JSON.stringify(request);
     if (key === this.leftKey) return;
     this.leftKey = key;

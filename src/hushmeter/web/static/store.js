@@ -117,7 +117,7 @@ export function noiseRequest(values) {
 
 /** The fields of a request that name the readings, the home and the noise. */
 export function releaseRequest(values) {
-  return { trace: values.session.id, home: values.home, ...noiseRequest(values) };
+  return { trace: values.session.id, home: values.home, tz: values.zone, ...noiseRequest(values) };
 }
 
 /** Whether the noise was chosen by hand and not by the plan for what must stay hidden. */

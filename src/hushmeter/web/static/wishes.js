@@ -55,9 +55,9 @@ export class Wishes {
 
   async #refresh(signal) {
     const { turn } = this;
-    const { session, home } = this.store.values;
+    const { session, home, zone } = this.store.values;
     if (!turn.isCurrent()) return;
-    const { receipt } = await api.plan({ trace: session.id, home, ...wishRequest(this.store.values) }, signal);
+    const { receipt } = await api.plan({ trace: session.id, home, tz: zone, ...wishRequest(this.store.values) }, signal);
     if (!turn.isCurrent()) return;
     this.problem("", "plan");
     const { epsilon, cells, tables: [{ table, noise }, ...others] } = receipt;
