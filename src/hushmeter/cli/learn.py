@@ -66,6 +66,7 @@ def inspect(
 
     The findings come from the readings alone: base load, absences, daily rhythm, kinds of loads.
     With -o, a figure shows every hour of every day, a typical day and the clearest events.
+    A release is read with its receipt: the findings are those of somebody who knows its noise.
     If a file is misread, --explain and --redact make what a report about it needs.
 
     Example: hushmeter inspect meter.xml.gz -o picture
@@ -75,6 +76,9 @@ def inspect(
 
     if explain or redact:
         _explain_file(file, options, None if not redact else output or Path("sample.csv"), force)
+        return
+    if _is_release(file):
+        _inspect_release(file, options.tz, output, json)
         return
     if output is not None:
         _refuse_overwrite(output, force)
@@ -90,7 +94,41 @@ def inspect(
         print_list("What these readings show:", [one.sentence for one in shown.findings])
     print_sentences(*shown.notes, *shown.withheld, *recording.remarks)
     print_files(pictures)
-    print_sentences(f"Next: {_next(file, options, bool(found.recording.trace.names))}")
+    print_sentences(f"Next: {_next(file, options, found.recording.trace)}")
+
+
+def _is_release(file: Path) -> bool:
+    """True for a release; the package of releases is loaded only if there may be one."""
+    from hushmeter.files import receipt_path
+
+    if not receipt_path(file).exists():
+        return False
+    from hushmeter.releases.files import is_release
+
+    return is_release(file)
+
+
+def _inspect_release(place: Path, tz: str | None, output: Path | None, json: bool) -> None:
+    """Print what a release shows to somebody who has it and its public receipt."""
+    from hushmeter.threat import likely_findings, read_for_attack, released_findings
+
+    if output is not None:
+        raise InputError("-o draws metered readings; leave it out for a release.")
+    release = read_for_attack(place)
+    shown = released_findings(release, tz=tz)
+    clear = {one.kind for one in shown.findings}
+    likely = [one for one in likely_findings(release, tz=tz) if one.kind not in clear]
+    if json:
+        found = shown.to_dict()
+        print_json({**found, "likely": [one.to_dict() for one in likely], "release": str(place)})
+        return
+    typer.echo(str(release.receipt))
+    if shown.findings:
+        clearly = [one.sentence for one in shown.findings]
+        print_list("What this release shows to somebody who knows its noise:", clearly)
+    if likely:
+        print_list("Most likely, but less certain:", [one.sentence for one in likely])
+    print_sentences(*shown.notes, *shown.withheld)
 
 
 def _explain_file(file: Path, options: ReadOptions, sample: Path | None, force: bool) -> None:
@@ -107,15 +145,22 @@ def _explain_file(file: Path, options: ReadOptions, sample: Path | None, force: 
     print_sentences("Look through the sample before you send it.")
 
 
-def _next(file: Path, options: ReadOptions, sub_metered: bool) -> str:
+SHORT_S = 60.0
+"""Longest readings in which single appliances show, and not only habits [s]."""
+
+
+def _next(file: Path, options: ReadOptions, trace: Trace) -> str:
     """The next command for the file, with the same options of the reader."""
     from shlex import quote
 
-    if sub_metered:
+    if trace.names:
         return f"hushmeter learn {quote(str(file))} -o home.toml" + repeat_options(
             options, LEARN_OPTIONS
         )
-    return f"hushmeter advise {quote(str(file))} --hide kettle" + repeat_options(options)
+    name, given = quote(str(file)), repeat_options(options)
+    if trace.interval_s <= SHORT_S:
+        return f"hushmeter advise {name} --hide kettle{given}"
+    return f'hushmeter release {name} --hide "when we get up"{given} -o shared'
 
 
 def _refuse_overwrite(output: Path, force: bool) -> None:

@@ -196,8 +196,9 @@ def _at(moment: int | None) -> Iterator[None]:
         yield
     except Exception as error:
         # Nobody can list what damaged bytes do to a parser, and the damage may follow from a value.
-        known = isinstance(error, PayloadError)
-        found = error if known else PayloadError("a payload cannot be read")
+        found = PayloadError("a payload cannot be read")
+        if isinstance(error, PayloadError):
+            found = error
         found.moment = moment
         raise found from None
 
