@@ -232,10 +232,11 @@ def is_unix(column: Column) -> bool:
     """True for numbers under a header of times, such as unix_ts."""
     if column.kind != "number" or column.meaning.unit is not None or is_number_of_day(column):
         return False
-    if has_word(column.name, "circuits") or column.meaning.flow in ("import", "use"):
+    if has_word(column.name, "circuits"):
         return False
     if has_word(column.name, "stamps"):
-        return True
+        # "Usage date" is a time, and "usage by day" is none.
+        return column.meaning.flow not in ("import", "use") or _are_as_large_as_times(column)
     weak = has_word(column.name, "weak_stamps") and not has_word(column.name, "values")
     return weak and _are_as_large_as_times(column)
 

@@ -48,11 +48,14 @@ def redact(path: Path, options: ReadOptions) -> str:
         rows = [split_line(line.lstrip("\ufeff"), delimiter) for line in lines]
     elif kind == "table":
         data, delimiter = load_table(task).data.slice(0, SAMPLE_ROWS), ","
-        rows = [data.column_names, *(map(str, row.values()) for row in data.to_pylist())]
+        rows = [
+            data.column_names,
+            *([str(cell) for cell in row.values()] for row in data.to_pylist()),
+        ]
     else:
         raise task.error(
-            f"is no text table, but in the format {kind}: a sample is made of tables only. Send what "
-            "`inspect` explains, or save the table as CSV first."
+            f"is no text table, but in the format {kind}: a sample is made of tables only. Save "
+            "the table as CSV first, or send what the explanation says."
         )
     return _written(rows, delimiter, find_frame([list(row) for row in rows], path).first)
 

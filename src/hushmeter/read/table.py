@@ -134,7 +134,7 @@ def _explain(
     kind = "values of a counter" if plan.counter else "values of single intervals"
     task.reasons.extend(
         [
-            f"Times: {', '.join(sorted(plan.time.names))}; a time names the {stamp} of its interval.",
+            f"Times: {', '.join(sorted(plan.time.names))}, the {stamp} of the interval.",
             f"Meter: {plan.value_names}, {kind} in {unit}, by {stated}.",
             f"Zone: {'UTC' if clock.aware else zone or 'unknown'}, by {where}.",
         ]
