@@ -19,7 +19,8 @@ from tests.learn.real_homes import FILES, RealHome, away_days, first_uses, read_
 
 import hushmeter as hm
 from hushmeter.checks import BoolArray, FloatArray, IntArray
-from hushmeter.learn.habits import clean, find_activity
+from hushmeter.learn.habits import clean
+from hushmeter.learn.rhythm import cut_days
 from hushmeter.learn.statements import Finding, Findings
 from hushmeter.synth import Household
 from hushmeter.trace import Trace
@@ -167,7 +168,7 @@ def _simulated_habits(
         table["base-load", interval].add(error >= -5 if interval > 900 else abs(error) <= 5, 1)
     lived = [day for day in home.diary.days if not day.away]
     working = [day for day in lived if day.date.weekday() < 5]
-    activity = find_activity(clean(trace, home.zone))
+    activity = cut_days(clean(trace, home.zone))
     complete = {str(np.datetime64(int(d), "D")) for d in activity.dates}
     truth = {str(day.date) for day in home.diary.days if day.away} & complete
     away = one(found, "away")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from hushmeter import attack, errors, noise, privacy, releases, scoring, synth, theory
+    from hushmeter import attack, errors, noise, privacy, releases, scoring, synth, theory, threat
     from hushmeter.advice.planner import Advice, advise
     from hushmeter.advice.sentences import explain
     from hushmeter.appliance_kinds import catalogue
@@ -107,12 +107,15 @@ __all__ = [
     "sweep",
     "synth",
     "theory",
+    "threat",
     "universal_limit",
     "verify",
     "write_meter",
 ]
 
-_MODULES = {"attack", "errors", "noise", "privacy", "releases", "scoring", "synth", "theory"}
+_MODULES = {
+    "attack", "errors", "noise", "privacy", "releases", "scoring", "synth", "theory", "threat",
+}  # fmt: skip
 _NAMES = {
     "advice.planner": "Advice advise",
     "advice.sentences": "explain",

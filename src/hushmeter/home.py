@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from hushmeter.assumptions import AssumptionCheck
     from hushmeter.trace import Trace
 
+MOST_DOTS = 64
+"""Most dots of a key or a text in the file of a home."""
+
 HOME_KEYS = {"name", "tolerance", "base_load", "learnt_from", "typed", "use_catalogue", "appliance"}
 DEFAULT_TOLERANCE = 20.0
 """Tolerance [W] of a home that does not state one. It is a fixed number, because the fluctuation
@@ -598,7 +601,13 @@ class Home:
         InputError
             If the text describes no valid home.
         """
-        return _from_table(tomllib.loads(text))
+        # A key such as a.a.a… takes memory that grows with the square of its length.
+        if any(part.count(".") > MOST_DOTS for part in re.split(r"[=,{}\[\]\n]", text)):
+            raise InputError(f"it has a key or a text with more than {MOST_DOTS} dots.")
+        try:
+            return _from_table(tomllib.loads(text))
+        except RecursionError:
+            raise InputError("its values are nested too deeply.") from None
 
 
 def read_home(path: str | Path) -> Home:

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from hushmeter.checks import FloatArray
-from hushmeter.learn.habits import clean, find_activity
+from hushmeter.learn.habits import clean
+from hushmeter.learn.rhythm import cut_days
 from hushmeter.trace import Trace
 
 FILES = {
@@ -57,7 +58,7 @@ def read_real_home(folder: Path, name: str) -> RealHome:
 def away_days(home: RealHome, trace: Trace) -> set[np.datetime64]:
     """Days (04:00 to 04:00) that are complete in `trace` and without use of any sub-meter."""
     readings = clean(trace, home.zone)
-    complete = find_activity(readings).dates
+    complete = cut_days(readings).dates
     days = np.floor((readings.to_local(home.utc) - 4 * 3600) / 86_400).astype(np.int64)
     used: set[int] = set()
     for name, least in ON_W.items():

@@ -87,52 +87,36 @@ def test_one_day_has_no_base_load(rng):
     assert habits.base_load(local(rng.uniform(100, 900, 24))) is None
 
 
-def lived(days=28, seed=1, **options):
-    home = synth.household(days=days, interval_s=900, seed=seed, **options)
-    return home, habits.find_activity(clean(home.trace, home.zone))
+def test_a_load_that_returns_is_found_at_its_hours(rng):
+    starts = 4 + np.arange(48) / 2
+    chances = np.zeros((40, 48))
+    on = rng.random(40) < 0.9
+    chances[np.flatnonzero(on), rng.integers(30, 34, on.sum())] = 1.0
+    (found,) = habits.returning_loads({3000: chances}, starts)
+    assert (found.first, found.stop) == (19.0, 21.0)
+    assert found.count == on.sum()
+    # At random hours the same load does not return.
+    anywhere = np.zeros((40, 48))
+    anywhere[np.arange(40), rng.integers(0, 48, 40)] = 1.0
+    assert habits.returning_loads({3000: anywhere}, starts) == []
 
 
-def test_wake_and_quiet_are_those_of_the_diary():
-    stated = 0
-    for seed in range(8):
-        home, activity = lived(seed=seed, appliances=COOKS, habits=synth.Habits(trips_per_month=0))
-        days = [day for day in home.diary.days if day.date.weekday() < 5]
-        wake, quiet = habits.typical_wake(activity, working=True), habits.typical_quiet(activity)
-        if wake is not None:
-            assert wake.hour == pytest.approx(np.median([day.wake for day in days]), abs=1)
-            stated += 1
-        if quiet is not None:
-            bed = np.median([day.bed for day in home.diary.days])
-            assert quiet.hour == pytest.approx(bed, abs=1)
-            stated += 1
-    assert stated >= 10
+def test_weekends_differ_only_where_they_do(rng):
+    working = np.arange(70) % 7 < 5
+    means = rng.normal(500, 60, 70)
+    assert habits.weekends(means, working) is None
+    found = habits.weekends(np.where(working, means, 1.5 * means), working)
+    assert found.ratio == pytest.approx(1.5, abs=0.1)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_days_away_are_found(seed):
-    home, activity = lived(
-        42, seed, habits=synth.Habits(trips_per_month=3), appliances=["fridge", "kettle", "oven"]
+def test_a_change_is_found_and_even_series_have_none(rng):
+    for _ in range(200):
+        assert habits.find_change(rng.normal(7, 0.4, 60), 0.0)[0] == 0
+    place, before, after = habits.find_change(
+        np.append(rng.normal(7, 0.4, 30), rng.normal(8.5, 0.4, 30)), 0.75
     )
-    found = set(activity.dates[activity.away()].tolist())
-    truth = {day.date.toordinal() - 719_163 for day in home.diary.days if day.away}
-    truth &= set(activity.dates.tolist())
-    assert found <= truth
-    assert len(found) >= 0.8 * len(truth)
-
-
-def test_empty_working_days_are_found_only_where_people_work_away():
-    _, at_work = lived(habits=synth.Habits(True, 0), appliances=COOKS, seed=3)
-    empty = habits.empty_working_days(at_work)
-    assert empty.first <= 10
-    assert empty.stop >= 16
-    _, at_home = lived(habits=synth.Habits(False, 0), appliances=COOKS, seed=3)
-    assert habits.empty_working_days(at_home) is None
-
-
-def test_uneven_nights_have_no_habits(rng):
-    watts = rng.uniform(100, 3000, 24 * 30)
-    activity = habits.find_activity(local(watts))
-    assert not activity.has_habits
+    assert place == pytest.approx(30, abs=2)
+    assert (before, after) == (pytest.approx(7, abs=0.4), pytest.approx(8.5, abs=0.4))
 
 
 def test_the_chance_of_high_weeks_is_hypergeometric():

@@ -20,8 +20,10 @@ from hushmeter.cli.options import (
     takes_request,
 )
 from hushmeter.cli.output import (
+    cell_progress,
     print_files,
     print_json,
+    print_list,
     print_sentences,
     print_table,
     show_activity,
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from hushmeter.noise.audit import AuditResult, Finding
     from hushmeter.read import ReadOptions, Recording
     from hushmeter.releases.files import EarlierRelease
+    from hushmeter.releases.promise import Promise
     from hushmeter.releases.release import Release
     from hushmeter.releases.request import Request
 
@@ -121,22 +124,20 @@ def release(
     own_use = compare_promise(request, promise, facts, recording.trace)
     done = replace(done, private=replace(done.private, own_use=own_use))
     earlier = find_earlier_releases(output.parent, recording.trace)
+    warnings = _warnings(done, earlier)
     if ledger is None or ledger_meter is None:
-        files, paid = done.save(output, force=force, signing_key=sign), []
+        files = done.save(output, force=force, signing_key=sign)
     else:
-        from hushmeter.files import sha256_of
-        from hushmeter.releases.payment import pay_for_release
+        from hushmeter.releases.payment import save_paid
 
-        with pay_for_release(ledger, done, meter=ledger_meter, stream=stream) as payment:
-            files = done.save(output, force=force, signing_key=sign)
-            # The receipt of a folder has the SHA-256 of all its files.
-            payment.written(sha256_of(output / "receipt.json" if output.is_dir() else output))
-        paid = [payment.sentence]
-    warnings = [*_warnings(done, earlier), *paid]
+        account = {"meter": ledger_meter, "stream": stream}
+        files, payment = save_paid(ledger, done, output, force=force, signing_key=sign, **account)
+        warnings.append(payment.sentence)
     if json:
         _print_json(done, recording, warnings, files)
     else:
         _print(done, request, recording, warnings, files)
+        _print_left(recording, promise)
 
 
 def _refuse_own_input(file: Path, output: Path, again: bool) -> None:
@@ -189,6 +190,21 @@ def _print(
         print_sentences(*_sizes(done))
     print_sentences(*(f"Note: {note}" for note in recording.notes), *warnings)
     print_files(files)
+
+
+def _print_left(recording: Recording, promise: Promise) -> None:
+    """Print which statements about the home the release leaves; for the household alone."""
+    from hushmeter.threat import what_is_left
+
+    with cell_progress("simulating releases") as advance:
+        left = what_is_left(
+            recording.trace, promise, progress=lambda done, total: advance({}, total - done)
+        )
+    if left:
+        print_list(
+            "What others can still find out (measured on this computer, in no receipt):",
+            [f"{one.before} {one.after}" for one in left],
+        )
 
 
 def _sizes(done: Release) -> list[str]:
@@ -253,8 +269,9 @@ def verify(
     """Check a release against its receipt, or the folder of a fleet against its manifest.
 
     For a release: the SHA-256 of its files, the rows, every number and sentence of the receipt, the
-    estimates of its tables and the signature. For a fleet: the SHA-256 and rows of every file, and
-    files that the manifest does not list. The exit code is 1 if anything differs.
+    estimates of its tables and the signature. For a fleet: the SHA-256 and rows of every file, the
+    promise and the charge, files that the manifest does not list, and the signature. The exit code
+    is 1 if anything differs.
 
     Example: hushmeter verify out.csv --key publisher.pub
     """

@@ -1,8 +1,9 @@
-"""Readings of one meter on the local clock of its home, and the habits that they show.
+"""Readings of one meter on the local clock of its home, and what repeats in their calendar.
 
 A reading belongs to the clock time at which its interval starts; readings of a silent meter are
-left out. Habits are base load, activity, days away and weekly events. They come from the readings
-alone; `hushmeter.learn.statements` turns them into sentences.
+left out. Here are the base load, strong loads that return at the same hours, weekends, weekly
+events, seasons and changes. `hushmeter.learn.rhythm` decides when people are active, and
+`hushmeter.learn.statements` turns both into sentences.
 """
 
 from __future__ import annotations
@@ -27,10 +28,6 @@ DAY_STARTS_H = 4
 """Hour at which a day of habits begins: late evenings belong to the day before."""
 NIGHT_H = (1.5, 4.5)
 """Part of the night in which most people sleep [h]."""
-NEARBY_NIGHTS = 14
-"""Nights before and after a night that its threshold is computed from."""
-MEAN_MARGIN_W, RANGE_MARGIN_W = 30.0, 60.0
-"""Watts by which a mean and a range must exceed those of the night."""
 MOST_ZEROS = 0.3
 """Largest share of zeros among the readings of a home."""
 FEWEST_HABIT_DAYS, FEWEST_AWAY_DAYS = 5, 14
@@ -51,6 +48,7 @@ class LocalReadings:
     exports: bool  # True if the meter counts solar power that the home exports as negative readings
     zero_by_day: bool  # True if the meter reports zero while solar panels cover the load
     zeros: float  # Share of zeros among the readings
+    noise_w: float = 0.0  # Standard deviation of the noise of every reading [W]
     _grids: dict[float, Grid] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -132,8 +130,10 @@ def _times(seconds: FloatArray) -> TimeArray:
     return times
 
 
-def clean(trace: Trace, zone: str) -> LocalReadings:
+def clean(trace: Trace, zone: str, noise_w: float = 0.0) -> LocalReadings:
     """Step 0. Put the readings on the local clock and remove those of a silent meter.
+
+    `noise_w` is the standard deviation of the noise of every reading [W], 0 for metered ones.
 
     Notes
     -----
@@ -155,7 +155,7 @@ def clean(trace: Trace, zone: str) -> LocalReadings:
         (3 if dt <= 5 * MINUTE_S else 6) * SECONDS_PER_HOUR,
         (6 if dt <= MINUTE_S else 24) * SECONDS_PER_HOUR,
     )
-    silent = ((stop - first) * dt >= least) & (stop - first >= FEWEST_EQUAL)
+    silent = ((stop - first) * dt >= least) & (stop - first >= FEWEST_EQUAL) & (noise_w == 0)
     for k in np.flatnonzero(silent & zero & ((stop - first) * dt < 14 * SECONDS_PER_HOUR)):
         hours = local[first[k] : stop[k]] / SECONDS_PER_HOUR % 24
         silent[k] = np.mean((hours >= 7) & (hours < 19)) < 0.9
@@ -164,15 +164,21 @@ def clean(trace: Trace, zone: str) -> LocalReadings:
     kept = watts[keep]
     hours = local[keep] / SECONDS_PER_HOUR % 24
     # Longer readings mix day and night.
-    exports, zero_by_day = _find_solar(kept, hours) if dt <= SECONDS_PER_HOUR else (False, False)
+    exports, zero_by_day = (
+        _find_solar(kept, hours, noise_w) if dt <= SECONDS_PER_HOUR else (False, False)
+    )
     zeros = float(np.mean(kept == 0)) if kept.size else 1.0
     return LocalReadings(
-        zone, dt, utc[keep], local[keep], kept, stretches, exports, zero_by_day, zeros
+        zone, dt, utc[keep], local[keep], kept, stretches, exports, zero_by_day, zeros, noise_w
     )
 
 
-def _find_solar(watts: FloatArray, hours: FloatArray) -> tuple[bool, bool]:
+def _find_solar(watts: FloatArray, hours: FloatArray, noise_w: float) -> tuple[bool, bool]:
     """Return whether readings are negative around noon, and whether they are zero by day."""
+    if noise_w:
+        noons = watts[(hours >= 10) & (hours < 15)]
+        # The mean of many readings has little noise.
+        return bool(noons.size and noons.mean() < -4 * noise_w / np.sqrt(noons.size) - 20), False
     night = (hours >= 22) | (hours < 4)
     noon, day = (hours >= 10) & (hours < 15), (hours >= 9) & (hours < 15)
     exported = int((watts[noon] < -20).sum())
@@ -216,238 +222,121 @@ def base_load(readings: LocalReadings) -> float | None:
 
 
 @dataclass(frozen=True, eq=False)
-class Activity:
-    """Slots in which people are active, by days that begin at 04:00."""
+class Repeats:
+    """A strong load that returns within the same hours on most days."""
 
-    slot_s: int  # Length of a slot [s]
-    dates: IntArray  # Date of every complete day, in days since 1970
-    active: BoolArray  # Whether people are active in a slot; column 0 begins at 04:00
-    night_busy: float  # Share of nights with at least 45 min of activity between 01:30 and 04:30
-    contrast: float  # Median power of 18–22 h divided by that of 2–5 h
-    solar: bool  # True if solar panels hide the activity by day
-
-    @property
-    def hours(self) -> FloatArray:
-        """Start of every slot of a day [h], from 4 to 28."""
-        slots = np.arange(self.active.shape[1], dtype=np.float64)
-        return DAY_STARTS_H + slots * (self.slot_s / SECONDS_PER_HOUR)
+    # Hours between which it is found, from 4 to 28 [h]
+    first: float
+    stop: float
+    least_w: float  # Power that it reaches [W]
+    found: FloatArray  # Probability that it ran on a day; 0 or 1 without noise
 
     @property
-    def working(self) -> BoolArray:
-        """Whether a day is one of Monday to Friday, shape (D,)."""
-        # 1970-01-01 was a Thursday.
-        working: BoolArray = (self.dates + 3) % 7 < 5
-        return working
-
-    @property
-    def shares(self) -> FloatArray:
-        """Share of active slots of every day, from 6 to 25 h (18 to 24 h with solar panels)."""
-        first, stop = (18, 24) if self.solar else (6, 25)
-        chosen = (self.hours >= first) & (self.hours < stop)
-        shares: FloatArray = self.active[:, chosen].mean(axis=1)
-        return shares
-
-    @property
-    def usual(self) -> float:
-        """Median share of active slots of a day; 0 without a day."""
-        return float(np.median(self.shares)) if self.dates.size else 0.0
-
-    @property
-    def has_habits(self) -> bool:
-        """True if days differ enough from nights to tell waking from sleep."""
-        return (
-            self.dates.size >= FEWEST_HABIT_DAYS
-            and self.usual >= 0.15
-            and self.contrast >= 1.3
-            and self.night_busy <= 0.35
-        )
-
-    def away(self) -> BoolArray:
-        """Step 3. Whether nobody was active on a day, shape (D,)."""
-        if not self.can_find_away:
-            return np.zeros(self.dates.size, np.bool_)
-        return self.shares <= min(0.04, 0.15 * self.usual)
-
-    @property
-    def can_find_away(self) -> bool:
-        """True if there are enough days, and days differ enough from nights, to find absences."""
-        enough = self.dates.size >= FEWEST_AWAY_DAYS
-        return enough and self.usual >= 0.15 and self.night_busy <= 0.5
-
-    def wakes(self) -> FloatArray:
-        """Hour of the first activity of every day before 13 h; NaN without one, shape (D,)."""
-        morning = self.hours < 13
-        starts = self.active[:, morning].copy()
-        if self.slot_s <= QUARTER_S:
-            # A single active slot may be a fridge; two more of the next four are people.
-            padded = np.pad(self.active, ((0, 0), (0, 4)))
-            following = np.lib.stride_tricks.sliding_window_view(padded[:, 1:], 4, axis=1)
-            starts &= following.sum(axis=2)[:, morning] >= 2
-        hours = self.hours[np.argmax(starts, axis=1)]
-        return np.where(starts.any(axis=1), hours, np.nan)
-
-    def quiets(self) -> FloatArray:
-        """End of the last active slot after 18 h, in hours up to 28; NaN without one."""
-        evening = self.active & (self.hours >= 18)
-        last = evening.shape[1] - 1 - np.argmax(evening[:, ::-1], axis=1)
-        ends = self.hours[last] + self.slot_s / SECONDS_PER_HOUR
-        return np.where(evening.any(axis=1), ends, np.nan)
+    def count(self) -> int:
+        """Number of days with it."""
+        return round(float(self.found.sum()))
 
 
-def find_activity(readings: LocalReadings) -> Activity:
-    """Step 2. Decide for every slot whether people are active.
+BLOCK_POWERS_W = (9000, 6000, 4500, 3000, 2000, 1500, 1000)
+"""Powers of strong loads that are searched for, the strongest first [W]."""
+BLOCK_HOURS = (1, 2, 3, 4)
+"""Lengths of the hours within which a load returns."""
+MOST_BLOCKS = 3
+"""Largest number of returning loads that are stated."""
+USUAL_SHARE, LEAST_SHARE = 0.8, 0.6
+"""Share of days with a returning load that is preferred, and that is needed."""
 
-    Notes
-    -----
-    A slot is active if its mean, or the range of its minutes, exceeds what nights have: the 25 %
-    quantile of the nightly maximum over the 14 nights before and after, times 1.1, plus 30 W for
-    means and 60 W for ranges.
+
+def returning_loads(reached: dict[int, FloatArray], starts: FloatArray) -> list[Repeats]:
+    """Find hours in which a strong load returns on most days and elsewhere on few.
+
+    `reached` has for every power the probability that a slot of a day reaches it, shape (D, S), and
+    `starts` are the starts of the slots [h]. Other windows of the same length must have it on less
+    than half as many days.
     """
-    slot = slot_length(readings.interval_s)
-    first_date, means = readings.grid(slot).by_date()
-    active = means > _threshold(means, slot, MEAN_MARGIN_W)
-    if slot >= 5 * readings.interval_s:
-        ranges = _ranges(readings, slot, first_date, means.shape)
-        ranges[np.isnan(means)] = np.nan
-        active |= ranges > _threshold(ranges, slot, RANGE_MARGIN_W)
-    hours = np.arange(means.shape[1]) * slot / SECONDS_PER_HOUR
-    night = (hours >= NIGHT_H[0]) & (hours < NIGHT_H[1])
-    nights = active[np.isfinite(means[:, night]).mean(axis=1) >= PRESENT][:, night]
-    busy = nights.sum(axis=1) * slot >= 45 * MINUTE_S
-    lead = DAY_STARTS_H * SECONDS_PER_HOUR // slot
-    shifted, present = (
-        np.vstack([m, np.zeros((1, m.shape[1]), np.bool_)])
-        .ravel()[lead:][: m.size]
-        .reshape(m.shape)
-        for m in (active, np.isfinite(means))
-    )
-    complete = present.mean(axis=1) >= 0.95
-    return Activity(
-        slot,
-        first_date + np.flatnonzero(complete),
-        shifted[complete],
-        share(busy),
-        _contrast(means, hours),
-        readings.solar,
-    )
+    found: list[Repeats] = []
+    free = np.ones(starts.size, np.bool_)
+    for least_share in (USUAL_SHARE, LEAST_SHARE):
+        for power, chances in reached.items():
+            best = _best_window(chances, starts, free, least_share)
+            if best is None or len(found) == MOST_BLOCKS:
+                continue
+            first, stop, days = best
+            step = float(starts[1] - starts[0])
+            found.append(Repeats(starts[first], starts[stop - 1] + step, power, days))
+            free[max(0, first - 1) : stop + 1] = False
+    return sorted(found, key=lambda one: one.first)
 
 
-def _contrast(means: FloatArray, hours: FloatArray) -> float:
-    """Return the median power of the evening divided by that of the night."""
-    evening = means[:, (hours >= 18) & (hours < 22)]
-    night = means[:, (hours >= 2) & (hours < 5)]
-    evening, night = evening[np.isfinite(evening)], night[np.isfinite(night)]
-    if not evening.size or not night.size:
-        return 0.0
-    low = float(np.median(night))
-    return float(np.median(evening)) / low if low > 0 else 0.0
+def _any(chances: FloatArray) -> FloatArray:
+    """Probability that any slot of a day reaches a power."""
+    return np.asarray(1 - np.prod(1 - chances, axis=1))
 
 
-def _threshold(values: FloatArray, slot: int, margin: float) -> FloatArray:
-    """Return the threshold of every date [W], shape (D, 1); infinite without a night nearby."""
-    hours = np.arange(values.shape[1]) * slot / SECONDS_PER_HOUR
-    night = values[:, (hours >= NIGHT_H[0]) & (hours < NIGHT_H[1])]
-    known = np.isfinite(night).mean(axis=1) >= PRESENT
-    nightly = np.where(known, np.max(np.where(np.isfinite(night), night, -np.inf), axis=1), np.nan)
-    threshold = np.full((len(values), 1), np.inf)
-    for date in range(len(values)):
-        nearby = nightly[max(0, date - NEARBY_NIGHTS) : date + NEARBY_NIGHTS + 1]
-        nearby = nearby[np.isfinite(nearby)]
-        if nearby.size:
-            threshold[date] = 1.1 * np.quantile(nearby, 0.25) + margin
-    return threshold
-
-
-def _ranges(
-    readings: LocalReadings, slot: int, first_date: int, shape: tuple[int, ...]
-) -> FloatArray:
-    """Return the largest minus the smallest minute mean of every slot [W]."""
-    minutes = readings.grid(cell_length(readings.interval_s, MINUTE_S))
-    known = np.isfinite(minutes.watts)
-    cells = np.floor_divide(minutes.local[known], slot).astype(np.int64)
-    ranges = np.full(shape[0] * shape[1], np.nan)
-    if cells.size:
-        first = np.flatnonzero(np.diff(cells, prepend=cells[0] - 1))
-        watts = minutes.watts[known]
-        spread = np.maximum.reduceat(watts, first) - np.minimum.reduceat(watts, first)
-        ranges[cells[first] - first_date * shape[1]] = spread
-    return ranges.reshape(shape)
+def _best_window(
+    chances: FloatArray, starts: FloatArray, free: BoolArray, least_share: float
+) -> tuple[int, int, FloatArray] | None:
+    """Return the shortest window with nearly the largest share of days, and its days."""
+    per_hour = round(1 / (starts[1] - starts[0]))
+    best: tuple[int, int, FloatArray] | None = None
+    for hours in BLOCK_HOURS:
+        length = hours * per_hour
+        windows = range(0, starts.size - length + 1, max(1, per_hour // 2))
+        days = {w: _any(chances[:, w : w + length]) for w in windows}
+        shares = {w: float(d.mean()) for w, d in days.items()}
+        allowed = [w for w in windows if free[w : w + length].all()]
+        if not allowed:
+            continue
+        top = max(allowed, key=lambda w: shares[w])
+        others = [s for w, s in shares.items() if abs(w - top) >= length]
+        seldom = not others or float(np.mean(others)) <= 0.5 * shares[top]
+        better = best is None or shares[top] > best[2].mean() + 0.04
+        if shares[top] >= least_share and seldom and better:
+            best = (top, top + length, days[top])
+    return best
 
 
 @dataclass(frozen=True)
-class TypicalHour:
-    """A clock time that most days share."""
+class Weekends:
+    """Use of weekends against that of working days."""
 
-    hour: float  # Median [h]; values above 24 are after midnight
-    quartiles: tuple[float, float]  # The 25 % and the 75 % quantile [h]
-    days: int  # Days behind it
+    working_w: float  # Mean power of working days [W]
+    weekend_w: float  # Mean power of weekends [W]
+    days: tuple[int, int]  # Working days and days of weekends behind it
+
+    @property
+    def ratio(self) -> float:
+        """Mean power of weekends divided by that of working days."""
+        return self.weekend_w / self.working_w
 
 
-def typical_wake(activity: Activity, *, working: bool) -> TypicalHour | None:
-    """Return when the first activity of a day usually begins, or None if it is not clear."""
-    chosen = activity.working if working else ~activity.working
-    hours = activity.wakes()[chosen & ~activity.away()]
-    known = hours[np.isfinite(hours)]
-    if known.size < 4 or known.size < 0.8 * hours.size:
+def weekends(means: FloatArray, working: BoolArray, *, forced: bool = False) -> Weekends | None:
+    """Compare weekends and working days; None if they may be equal, unless forced."""
+    one, other = means[working], means[~working]
+    if min(one.size, other.size) < 4 or one.mean() <= 0 or other.mean() <= 0:
         return None
-    if np.mean(known == DAY_STARTS_H) > 0.25:
-        return None
-    return _typical(known)
+    error = np.sqrt(one.var(ddof=1) / one.size + other.var(ddof=1) / other.size)
+    found = Weekends(float(one.mean()), float(other.mean()), (one.size, other.size))
+    clear = abs(other.mean() - one.mean()) >= 4 * error
+    different = clear and abs(np.log(found.ratio)) >= np.log(1.15)
+    return found if forced or different else None
 
 
-def typical_quiet(activity: Activity) -> TypicalHour | None:
-    """Return when the last activity of a day usually ends, or None if it is not clear."""
-    hours = activity.quiets()
-    known = hours[np.isfinite(hours)]
-    if activity.slot_s > QUARTER_S or activity.night_busy > 0.2 or known.size < 4:
-        return None
-    return _typical(known)
+def find_change(values: FloatArray, least: float, fewest: int = 10) -> tuple[int, float, float]:
+    """Return the place at which the mean of a series changes, with the means before and after.
 
-
-def _typical(hours: FloatArray) -> TypicalHour | None:
-    """Return the median with its quartiles, or None if the quartiles are over 2 h apart."""
-    low, middle, high = np.quantile(hours, [0.25, 0.5, 0.75])
-    if high - low > 2:
-        return None
-    return TypicalHour(float(middle), (float(low), float(high)), int(hours.size))
-
-
-@dataclass(frozen=True)
-class EmptyHours:
-    """Hours in which nobody is active on most working days."""
-
-    # First hour, and the hour at which it ends [h]
-    first: int
-    stop: int
-    days: int  # Working days behind it
-    # Share of active slots in these hours on working days and at weekends
-    active: float
-    weekend: float
-
-
-def empty_working_days(activity: Activity) -> EmptyHours | None:
-    """Return the longest part of 8–19 h in which the home is empty on working days, or None."""
-    present = ~activity.away()
-    working, weekend = activity.working & present, ~activity.working & present
-    if activity.solar or working.sum() < 10 or not weekend.any():
-        return None
-    hours = np.floor(activity.hours).astype(np.int64)
-    by_hour = {h: float(activity.active[working][:, hours == h].mean()) for h in range(8, 19)}
-    best = (0, 0)
-    first = 8
-    for hour in range(8, 20):
-        if by_hour.get(hour, 1.0) > 0.2:
-            best = max(best, (hour - first, -first))
-            first = hour + 1
-    length, first = best[0], -best[1]
-    if length < 5:
-        return None
-    inside = (hours >= first) & (hours < first + length)
-    at_work = float(activity.active[working][:, inside].mean())
-    at_weekend = float(activity.active[weekend][:, inside].mean())
-    if at_weekend - at_work < 0.12:
-        return None
-    return EmptyHours(first, first + length, int(working.sum()), at_work, at_weekend)
+    The place is 0 if no change of at least `least` exceeds 5.5 standard errors; a search over all
+    places of an even series of 400 values exceeds them in less than one of 10 000 series.
+    """
+    best, answer = 5.5, (0, 0.0, 0.0)
+    for place in range(fewest, values.size - fewest + 1):
+        before, after = values[:place], values[place:]
+        spread = before.var(ddof=1) / before.size + after.var(ddof=1) / after.size
+        step = abs(float(after.mean() - before.mean()))
+        score = step / np.sqrt(max(spread, 1e-9))
+        if step >= least and score > best:
+            best, answer = score, (place, float(before.mean()), float(after.mean()))
+    return answer
 
 
 @dataclass(frozen=True)

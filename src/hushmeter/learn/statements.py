@@ -15,25 +15,29 @@ from typing import Any
 
 import numpy as np
 
-from hushmeter.checks import BoolArray, FloatArray, IntArray
+from hushmeter.checks import BoolArray, FloatArray, IntArray, non_negative
 from hushmeter.clock import check_zone
 from hushmeter.formatting import count_of, duration_in_words, format_watts
 from hushmeter.learn.habits import (
+    BLOCK_POWERS_W,
+    DAY_STARTS_H,
     FEWEST_AWAY_DAYS,
     FEWEST_HABIT_DAYS,
+    HALF_HOUR_S,
     MINUTE_S,
     MOST_ZEROS,
+    NIGHT_H,
     QUARTER_S,
-    Activity,
     LocalReadings,
+    Repeats,
     WeeklyEvent,
     base_load,
+    cell_length,
     clean,
-    empty_working_days,
-    find_activity,
+    find_change,
+    returning_loads,
     season,
-    typical_quiet,
-    typical_wake,
+    weekends,
     weekly_events,
 )
 from hushmeter.learn.load_events import (
@@ -46,7 +50,19 @@ from hushmeter.learn.load_events import (
     find_runs,
     fridge_period,
 )
-from hushmeter.trace import SECONDS_PER_HOUR, Trace
+from hushmeter.learn.rhythm import (
+    LEAST_CONTRAST,
+    MOST_UNEVEN_W,
+    Days,
+    Rhythm,
+    TypicalHour,
+    best_hours,
+    cut_days,
+    find_rhythm,
+    reached,
+    typical_hours,
+)
+from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Trace
 
 CERTAINTIES = ("sure", "likely", "about", "at least", "at most")
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -142,7 +158,7 @@ class Findings:
         }
 
 
-def findings(trace: Trace, *, tz: str | None = None) -> Findings:
+def findings(trace: Trace, *, tz: str | None = None, noise_w: float = 0.0) -> Findings:
     """Find what the readings of one meter show: habits, absences, single kinds of loads.
 
     Parameters
@@ -151,6 +167,9 @@ def findings(trace: Trace, *, tz: str | None = None) -> Findings:
         The readings of the meter. True states and powers are not used.
     tz : str, optional
         Time zone of the home, such as "Europe/London"; UTC if not given.
+    noise_w : float, default 0
+        Standard deviation of the noise of every reading [W]; 0 for metered readings. With noise,
+        the same habits are found from many days together, and single runs are not searched for.
 
     Returns
     -------
@@ -159,7 +178,7 @@ def findings(trace: Trace, *, tz: str | None = None) -> Findings:
     Raises
     ------
     InputError
-        If `tz` is not a time zone.
+        If `tz` is not a time zone or `noise_w` is negative.
 
     Notes
     -----
@@ -175,20 +194,53 @@ def findings(trace: Trace, *, tz: str | None = None) -> Findings:
     ('base-load', 'about')
     """
     zone = "UTC" if tz is None else check_zone(tz)
-    readings = clean(trace, zone)
+    readings = clean(trace, zone, non_negative("noise_w", noise_w))
     notes = _notes(readings, zone_known=tz is not None)
     reason = _not_a_home(readings)
     if reason is not None:
         refusal = f"{reason} Nothing is inferred from these readings."
         return Findings((), notes, (refusal,), readings.silent, zone, readings.days)
+    days, rhythm = _find_rhythm(readings)
     found: list[Finding] = []
     withheld: list[str] = []
-    for search in (_habits, _loads, _blocks, _calendar):
-        stated, reasons = search(readings)
+    for stated, reasons in (
+        _habits(readings, rhythm, days),
+        *(() if noise_w else (_loads(readings), _blocks(readings))),
+        (_calendar(readings, rhythm), []),
+    ):
         found += stated
         withheld += reasons
     kept = _without_repetition(found)
     return Findings(kept, notes, tuple(withheld), readings.silent, zone, readings.days)
+
+
+def best_guesses(trace: Trace, *, tz: str, noise_w: float) -> tuple[Finding, ...]:
+    """Return the habits that are most likely under noise, whether or not they are clear.
+
+    These are the answers of an attacker who must answer; `findings` states what is clear.
+    """
+    readings = clean(trace, tz, noise_w)
+    _, rhythm = _find_rhythm(readings)
+    if rhythm is None:
+        return tuple(_calendar(readings, None, forced=True))
+    hours = best_hours(rhythm)
+    return (
+        *_night(rhythm.days),
+        *_away(readings, rhythm, forced=True),
+        *(one for name in ("first", "last") for one in _uses(readings, rhythm, name, hours)),
+        *_empty(readings, rhythm, forced=True),
+        *_active_hours(readings, rhythm, forced=True),
+        *_returning(readings),
+        *_calendar(readings, rhythm, forced=True),
+    )
+
+
+def _find_rhythm(readings: LocalReadings) -> tuple[int, Rhythm | None]:
+    """Return the number of complete days, and their rhythm if there are enough of them."""
+    if readings.interval_s > SECONDS_PER_HOUR:
+        return 0, None
+    days = cut_days(readings)
+    return len(days), None if len(days) < FEWEST_HABIT_DAYS else find_rhythm(days)
 
 
 def _without_repetition(found: Sequence[Finding]) -> tuple[Finding, ...]:
@@ -207,10 +259,12 @@ def _not_a_home(readings: LocalReadings) -> str | None:
     other = "This is not the load of a home: "
     if not readings.watts.size:
         return f"{other}the meter reports one unchanging value."
-    if readings.zeros > MOST_ZEROS:
+    if readings.zeros > MOST_ZEROS and not readings.noise_w:
         many = f"{100 * readings.zeros:.0f} out of 100 readings are zero"
         return f"Too little of the load shows: {many}." if readings.solar else f"{other}{many}."
     mean, largest = float(readings.watts.mean()), float(np.abs(readings.watts).max())
+    if readings.noise_w:
+        return None
     if mean > MOST_MEAN_W:
         return f"{other}the mean is {format_watts(mean)}."
     if largest < LEAST_LARGEST_W:
@@ -221,6 +275,11 @@ def _not_a_home(readings: LocalReadings) -> str | None:
 def _notes(readings: LocalReadings, *, zone_known: bool) -> tuple[str, ...]:
     """Return what affects all statements."""
     notes = []
+    if readings.noise_w:
+        notes.append(
+            f"The noise of a reading has a standard deviation of {format_watts(readings.noise_w)}: "
+            "everything is inferred from many days together, as an attacker would do it."
+        )
     hours_matter = readings.interval_s <= SECONDS_PER_HOUR and readings.days >= FEWEST_EVENT_DAYS
     if hours_matter and not zone_known:
         notes.append(
@@ -247,30 +306,67 @@ def _notes(readings: LocalReadings, *, zone_known: bool) -> tuple[str, ...]:
 Search = tuple[list[Finding], list[str]]
 
 
-def _habits(readings: LocalReadings) -> Search:
-    """Return base load, days away, waking, quiet evenings, empty days and active hours."""
+def _habits(readings: LocalReadings, rhythm: Rhythm | None, count: int) -> Search:
+    """Return base load, nights, days away, first and last use, and loads that return.
+
+    `count` is the number of complete days.
+    """
     if readings.interval_s > SECONDS_PER_HOUR:
         length = duration_in_words(readings.interval_s)
         return [], [f"Readings of {length} do not show habits within a day."]
-    found = _base_load(readings)
-    activity = find_activity(readings)
-    withheld = []
-    if activity.can_find_away:
-        found += _away(readings, activity)
-    if activity.has_habits:
-        found += _daily_rhythm(readings, activity)
-    elif activity.dates.size >= FEWEST_HABIT_DAYS:
-        withheld.append("The nights are too uneven to tell waking from sleep.")
-    if activity.dates.size < FEWEST_AWAY_DAYS:
+    found, withheld = _base_load(readings), []
+    if count < FEWEST_AWAY_DAYS:
         need = "Absences need 14 complete days (4:00 to 4:00)"
-        if activity.dates.size < FEWEST_HABIT_DAYS:
+        if count < FEWEST_HABIT_DAYS:
             need = "Habits need 5 complete days (4:00 to 4:00), absences 14"
-        withheld.append(f"{need}; the readings have {activity.dates.size}.")
-    return found, withheld
+        withheld.append(f"{need}; the readings have {count}.")
+    if rhythm is None:
+        return found, withheld
+    found += _night(rhythm.days)
+    missing = []
+    if count >= FEWEST_AWAY_DAYS:
+        found += (away := _away(readings, rhythm))
+        missing += [] if away or tells_absence(rhythm) else ["away"]
+    hours = typical_hours(rhythm)
+    for name in ("first", "last"):
+        found += (stated := _uses(readings, rhythm, name, hours))
+        missing += [] if stated else [f"{name}-use"]
+    found += [*_empty(readings, rhythm), *_active_hours(readings, rhythm), *_returning(readings)]
+    return found, withheld + _not_found(missing, readings)
+
+
+FOUND_IN: dict[str, tuple[int, int, int]] = {
+    "away": (80, 80, 80),
+    "first-use": (80, 80, 80),
+    "last-use": (80, 80, 80),
+}
+"""In how many of 100 simulated homes a statement is made from readings of up to 15 min, of 30 min
+and of 1 h (`python -m experiments lone-meter`)."""
+SUBJECTS = {"away": "days away", "first-use": "a usual first use", "last-use": "a usual last use"}
+
+
+def _not_found(kinds: Sequence[str], readings: LocalReadings) -> list[str]:
+    """Say what was not found, and in how many homes it would have been."""
+    if not kinds:
+        return []
+    if readings.noise_w:
+        return [f"Not clear under this noise: {_join([SUBJECTS[kind] for kind in kinds])}."]
+    place = int(np.searchsorted((QUARTER_S, HALF_HOUR_S), readings.interval_s))
+    listed = [f"{SUBJECTS[kind]} (found in {FOUND_IN[kind][place]})" for kind in kinds]
+    return [
+        f"Not found, compared with 100 simulated homes with readings of this length: "
+        f"{_join(listed)}. Others who know more may still find it."
+    ]
+
+
+def tells_absence(rhythm: Rhythm) -> bool:
+    """True if the evenings of the home differ enough from quiet hours to see that nobody is in."""
+    contrast = float(rhythm.chain.contrast[2])
+    return contrast >= LEAST_CONTRAST and rhythm.chain.unevenness <= MOST_UNEVEN_W
 
 
 def _base_load(readings: LocalReadings) -> list[Finding]:
-    watts = base_load(readings)
+    watts = None if readings.noise_w else base_load(readings)
     if watts is None:
         return []
     evidence = {"watts": round(watts, 1), "kwh_per_day": round(watts * 0.024, 3)}
@@ -284,21 +380,51 @@ def _base_load(readings: LocalReadings) -> list[Finding]:
     return [Finding("base-load", text, evidence, "at most")]
 
 
-def _away(readings: LocalReadings, activity: Activity) -> list[Finding]:
-    dates = activity.dates[activity.away()]
+def _night(days: Days) -> list[Finding]:
+    """Return the power at night, with its spread over the nights."""
+    levels = days.night_w[np.isfinite(days.night_w)]
+    if levels.size < FEWEST_HABIT_DAYS:
+        return []
+    slots = (NIGHT_H[1] - NIGHT_H[0]) * SECONDS_PER_HOUR / days.slot_s
+    noise = float(days.noise_w.mean()) / np.sqrt(slots)
+    watts = float(levels.mean() if noise else np.median(levels))
+    spread = np.sqrt(max(0.0, float(levels.var()) - noise**2))
+    low, high = (
+        (watts - 0.67 * spread, watts + 0.67 * spread)
+        if noise
+        else (np.quantile(levels, [0.25, 0.75]).tolist())
+    )
+    tolerance = max(20.0, 0.15 * watts, 2 * noise / np.sqrt(levels.size))
+    text = f"At night (1:30 to 4:30) the home draws about {format_watts(float(f'{watts:.2g}'))}"
+    text += f", give or take {format_watts(float(f'{tolerance:.2g}'))}."
+    if not noise:
+        text = (
+            f"{text.split(', give')[0]}; on half of the nights between {format_watts(low)} and "
+            f"{format_watts(high)}."
+        )
+    evidence = {
+        "watts": round(watts, 1), "quartiles_w": [round(low, 1), round(high, 1)],
+        "count": int(levels.size), "tolerance_w": round(tolerance, 1),
+    }  # fmt: skip
+    return [Finding("night", text, evidence, "about")]
+
+
+def _away(readings: LocalReadings, rhythm: Rhythm, *, forced: bool = False) -> list[Finding]:
+    days = rhythm.days
+    dates = days.dates[rhythm.away >= 0.5] if forced else _away_dates(rhythm)
     if not dates.size:
         return []
     spans = _spans(dates)
     longest = max(spans, key=lambda span: span[1] - span[0])
     text = (
-        f"Nobody was active on {count_of(int(dates.size), 'day')} of {activity.dates.size}; "
+        f"Nobody was active on {count_of(int(dates.size), 'day')} of {len(days)}; "
         f"the longest absence is {_date_range(*longest)}."
     )
     if dates.size == 1:
-        text = f"Nobody was active on one day of {activity.dates.size}: {_date_range(*longest)}."
+        text = f"Nobody was active on one day of {len(days)}: {_date_range(*longest)}."
     evidence = {
         "count": int(dates.size),
-        "days": int(activity.dates.size),
+        "days": len(days),
         "dates": [str(d) for d in dates.astype("datetime64[D]")],
         "longest_days": longest[1] - longest[0] + 1,
     }
@@ -306,78 +432,218 @@ def _away(readings: LocalReadings, activity: Activity) -> list[Finding]:
     return [Finding("away", text, evidence, "likely", _to_utc(readings, hours))]
 
 
-def _daily_rhythm(readings: LocalReadings, activity: Activity) -> list[Finding]:
-    found = _wakes(readings, activity)
-    quiet = typical_quiet(activity)
-    if quiet is not None:
-        ends = activity.quiets()
-        text = (
-            f"The home falls quiet at about {_clock(quiet.hour)}; on half of the days between "
-            f"{_clock(quiet.quartiles[0])} and {_clock(quiet.quartiles[1])}."
-        )
-        evidence = {"hour": quiet.hour % 24, "quartiles": quiet.quartiles, "count": quiet.days}
-        marks = _day_marks(readings, activity, ends - activity.slot_s / SECONDS_PER_HOUR)
-        found.append(Finding("quiet", text, evidence, "about", marks))
-    empty = empty_working_days(activity)
-    if empty is not None:
-        text = (
-            f"On working days the home is empty from about {_clock(empty.first)} to "
-            f"{_clock(empty.stop)}: somebody is active in {100 * empty.active:.0f} out of 100 of "
-            f"these moments, at weekends in {100 * empty.weekend:.0f}."
-        )
-        evidence = {
-            "first_hour": empty.first,
-            "end_hour": empty.stop,
-            "count": empty.days,
-            "active_share": round(empty.active, 3),
-            "weekend_share": round(empty.weekend, 3),
-        }
-        dates = activity.dates[activity.working & ~activity.away()]
-        marks = _to_utc(readings, dates[:, None] * 24 + np.array([empty.first, empty.stop]))
-        found.append(Finding("workday-empty", text, evidence, "likely", marks))
-    return [*found, *_active_hours(readings)]
+def _away_dates(rhythm: Rhythm) -> IntArray:
+    """Return the dates on which nobody was at home, where absences can be told."""
+    least = SURE_UNDER_NOISE if rhythm.days.noise_w.any() else SURE
+    dates: IntArray = rhythm.days.dates[(rhythm.away >= least) & tells_absence(rhythm)]
+    return dates
 
 
-def _wakes(readings: LocalReadings, activity: Activity) -> list[Finding]:
-    wake = typical_wake(activity, working=True)
-    if wake is None:
+SURE, SURE_UNDER_NOISE = 0.8, 0.95
+"""Probability from which on a single day or slot is stated."""
+TOLERANCE_H = {"first": (0.75, 1.0), "last": (1.0, 1.5)}
+"""Hours by which a first and a last use may be wrong, for metered readings and with noise."""
+
+
+def _uses(
+    readings: LocalReadings,
+    rhythm: Rhythm,
+    name: str,
+    hours: dict[tuple[str, bool], TypicalHour],
+) -> list[Finding]:
+    """Return the first or the last use of working days and of weekends, and its change."""
+    known = [(kind, hours[name, kind]) for kind in (True, False) if (name, kind) in hours]
+    if not known:
         return []
-    text = f"On working days the home wakes at about {_clock(wake.hour)}, give or take an hour."
+    coarse = readings.noise_w > 0 or readings.interval_s > HALF_HOUR_S
+    tolerance = TOLERANCE_H[name][coarse]
+    mass = rhythm.first if name == "first" else rhythm.last
+    mass = mass * (1 - rhythm.away)[:, None]
+    slot = np.argmax(mass, axis=1)
+    sure = mass[np.arange(slot.size), slot] >= (SURE_UNDER_NOISE if readings.noise_w else 0.5)
+    parts: list[str] = []
+    for working, one in known:
+        label = "at weekends" if parts else "On working days" if working else "At weekends"
+        spread = ""
+        if not readings.noise_w:
+            here = slot[(rhythm.days.working == working) & (rhythm.away < SURE)]
+            spread = f" ({_spread(rhythm.days, one, here)})"
+        subject = f"the {name} use is" if not parts else "it is"
+        parts.append(f"{label} {subject} at about {_clock(one.hour)}{spread}")
+    text = "; ".join(parts) + f", give or take {_length(tolerance * SECONDS_PER_HOUR)}."
     evidence: dict[str, Any] = {
-        "hour": wake.hour, "quartiles": wake.quartiles, "count": wake.days, "weekend_hour": None,
+        "hour": None, "quartiles": None, "count": 0, "weekend_hour": None,
+        "weekend_quartiles": None, "weekend_count": 0, "tolerance_h": tolerance,
     }  # fmt: skip
-    weekend = typical_wake(activity, working=False)
-    if weekend is not None and weekend.hour - wake.hour >= 1:
-        text += f" At weekends it wakes at about {_clock(weekend.hour)}."
-        evidence["weekend_hour"] = weekend.hour
-    marks = _day_marks(readings, activity, activity.wakes())
-    return [Finding("wakes", text, evidence, "about", marks)]
+    for working, one in known:
+        prefix = "" if working else "weekend_"
+        evidence[f"{prefix}hour"] = one.hour % 24
+        evidence[f"{prefix}quartiles"] = list(one.quartiles)
+        evidence[f"{prefix}count"] = one.days
+    marks = _day_marks(readings, rhythm.days, np.where(sure, rhythm.days.hours[slot], np.nan))
+    found = [Finding(f"{name}-use", text, evidence, "about", marks)]
+    return [*found, *_change_of_use(rhythm, name, mass)]
 
 
-def _active_hours(readings: LocalReadings) -> list[Finding]:
-    """Return the hours in which somebody is active; only hourly means decide this reliably."""
-    hourly = readings
-    if readings.interval_s < SECONDS_PER_HOUR:
-        hourly = readings.coarsen(float(SECONDS_PER_HOUR))
-    activity = find_activity(hourly)
-    if activity.solar or not activity.has_habits:
+def _spread(days: Days, one: TypicalHour, slots: IntArray) -> str:
+    """Say in which slot most days have a first or last use, or the middle half of the days."""
+    counts = np.bincount(slots, minlength=days.hours.size)
+    slot = int(np.argmax(counts))
+    if counts[slot] < 0.5 * slots.size or days.slot_s < QUARTER_S:
+        return (
+            f"on half of the days between {_clock(one.quartiles[0])} and {_clock(one.quartiles[1])}"
+        )
+    stop = days.hours[slot] + days.slot_s / SECONDS_PER_HOUR
+    return (
+        f"between {_clock(days.hours[slot])} and {_clock(stop)} on {counts[slot]} of "
+        f"{slots.size} days"
+    )
+
+
+def _change_of_use(rhythm: Rhythm, name: str, mass: FloatArray) -> list[Finding]:
+    """Return the date from which on the first or last use of working days differs by an hour."""
+    days = rhythm.days
+    inside = (days.hours < 13) if name == "first" else (days.hours >= 18)
+    chosen = days.working & (mass[:, inside].sum(axis=1) >= SURE)
+    part = mass[chosen][:, inside]
+    if not len(part):
         return []
-    shares = np.roll(activity.active.mean(axis=0), 4)
+    hours = part @ days.hours[inside] / part.sum(axis=1) + days.slot_s / SECONDS_PER_HOUR / 2
+    place, before, after = find_change(hours, 0.75)
+    if not place:
+        return []
+    day = int(days.dates[chosen][place])
+    text = (
+        f"From {_date_range(day, day)} on, the {name} use of working days is at about "
+        f"{_clock(after)} instead of {_clock(before)}."
+    )
+    evidence = {
+        "date": str(np.datetime64(day, "D")), "before_hour": before % 24, "after_hour": after % 24,
+        "use": name, "count": int(chosen.sum()),
+    }  # fmt: skip
+    return [Finding("change", text, evidence, "likely")]
+
+
+def _empty(readings: LocalReadings, rhythm: Rhythm, *, forced: bool = False) -> list[Finding]:
+    """Return the longest part of 8–19 h in which the home is empty on working days."""
+    days = rhythm.days
+    lived = rhythm.away < 0.5
+    working, weekend = days.working & lived, ~days.working & lived
+    few = working.sum() < 10 or weekend.sum() < 2
+    if readings.solar or few or not (forced or tells_absence(rhythm)):
+        return []
+    hours = np.floor(days.hours).astype(np.int64)
+    share = {h: float(rhythm.used[working][:, hours == h].mean()) for h in range(8, 19)}
+    most = max(0.2, min(share.values()) + 0.1) if forced else 0.2
+    spans = _hour_spans(np.array([share.get(h, 1.0) <= most for h in range(24)]))
+    first, stop = max(spans, key=lambda span: span[1] - span[0], default=(0, 0))
+    inside = (hours >= first) & (hours < stop)
+    if stop - first < 5:
+        return []
+    active, at_weekend = (float(rhythm.used[c][:, inside].mean()) for c in (working, weekend))
+    if at_weekend - active < 0.12:
+        return []
+    text = (
+        f"On working days the home is empty from about {_clock(first)} to "
+        f"{_clock(stop)}: somebody is active in {100 * active:.0f} out of 100 of "
+        f"these moments, at weekends in {100 * at_weekend:.0f}."
+    )
+    evidence = {
+        "first_hour": first,
+        "end_hour": stop,
+        "count": int(working.sum()),
+        "active_share": round(active, 3),
+        "weekend_share": round(at_weekend, 3),
+    }
+    marks = _to_utc(readings, days.dates[working][:, None] * 24 + np.array([first, stop]))
+    return [Finding("workday-empty", text, evidence, "likely", marks)]
+
+
+def _active_hours(
+    readings: LocalReadings, rhythm: Rhythm, *, forced: bool = False
+) -> list[Finding]:
+    """Return the hours in which somebody is active."""
+    if readings.solar or not (forced or tells_absence(rhythm)):
+        return []
+    days = rhythm.days
+    per_hour = max(1, round(SECONDS_PER_HOUR / days.slot_s))
+    used = rhythm.used * (1 - rhythm.away)[:, None]
+    hourly = used.reshape(len(days), 24, per_hour).max(axis=2)
+    active = hourly >= (SURE_UNDER_NOISE if readings.noise_w else 0.5)
+    shares = np.roll(hourly.mean(axis=0), DAY_STARTS_H)
     usual = _hour_spans(shares >= 0.5)
     if not usual:
         return []
-    mean = float(activity.active.sum(axis=1).mean())
+    mean = float(hourly.sum(axis=1).mean())
     listed = _join([f"{_clock(first)} to {_clock(stop)}" for first, stop in usual])
     text = f"Somebody is active in {mean:.0f} hours of a usual day, mostly from {listed}."
     evidence = {
         "hours_per_day": round(mean, 2),
-        "count": int(activity.dates.size),
+        "count": len(days),
         "share_by_hour": [round(float(s), 3) for s in shares],
     }
-    days, hours = np.nonzero(activity.active)
-    starts = np.sort(activity.dates[days] * 24 + 4 + hours)
-    spans = np.array(_spans(starts)) + np.array([0, 1])
+    rows, hours = np.nonzero(active)
+    starts = np.sort(days.dates[rows] * 24 + DAY_STARTS_H + hours)
+    spans = np.array(_spans(starts)) + np.array([0, 1]) if starts.size else np.zeros((0, 2))
     return [Finding("active-hours", text, evidence, "likely", _to_utc(readings, spans))]
+
+
+FEWEST_RETURNS = 10
+"""Days that the search for loads that return needs."""
+
+
+def _returning(readings: LocalReadings) -> list[Finding]:
+    """Return strong loads that return within the same hours on most days."""
+    days = cut_days(readings, cell_length(readings.interval_s, HALF_HOUR_S))
+    if len(days) < FEWEST_RETURNS:
+        return []
+    loads = returning_loads(reached(days, BLOCK_POWERS_W), days.hours)
+    return [_returning_load(readings, days, load) for load in loads] + [
+        change for load in loads for change in _change_of_load(days, load)
+    ]
+
+
+def _returning_load(readings: LocalReadings, days: Days, load: Repeats) -> Finding:
+    middle = (load.first + load.stop) / 2
+    part = next(w for h, w in ((11, "mornings"), (17, "days"), (23, "evenings"), (29, "nights"))
+                if middle < h)  # fmt: skip
+    inside = (days.hours >= load.first) & (days.hours < load.stop)
+    chosen = load.found >= 0.5
+    power, most = f"{format_watts(load.least_w)} or more", None
+    if not readings.noise_w:
+        peaks = np.nanmax((days.watts + days.night_w[:, None])[chosen][:, inside], axis=1)
+        most = float(f"{np.quantile(peaks, 0.9):.1g}")
+        if most > load.least_w:
+            power = f"{load.least_w / 1000:g} to {format_watts(most)}"
+    about = "about " if readings.noise_w else ""
+    text = (
+        f"The home draws {power} between {_clock(load.first)} and {_clock(load.stop)} on {about}"
+        f"{load.count} of {len(days)} {part}."
+    )
+    evidence = {
+        "first_hour": load.first % 24, "end_hour": load.stop % 24, "watts": load.least_w,
+        "most_watts": most, "count": load.count, "days": len(days),
+    }  # fmt: skip
+    marks = _to_utc(readings, days.dates[chosen][:, None] * 24 + np.array([load.first, load.stop]))
+    return Finding("returns", text, evidence, "sure", marks)
+
+
+def _change_of_load(days: Days, load: Repeats) -> list[Finding]:
+    """Return the date from which on a load returns much more or much less often."""
+    place, before, after = find_change(load.found, 0.4)
+    if not place:
+        return []
+    day = int(days.dates[place])
+    hours = f"between {_clock(load.first)} and {_clock(load.stop)}"
+    text = (
+        f"From {_date_range(day, day)} on, {format_watts(load.least_w)} or more {hours} are drawn "
+        f"on {100 * after:.0f} out of 100 days instead of {100 * before:.0f}."
+    )
+    evidence = {
+        "date": str(np.datetime64(day, "D")), "before_share": round(before, 3),
+        "after_share": round(after, 3), "use": "returns",
+    }  # fmt: skip
+    return [Finding("change", text, evidence, "likely")]
 
 
 def _loads(readings: LocalReadings) -> Search:
@@ -507,12 +773,14 @@ def _block_finding(readings: LocalReadings, runs: Runs, kind: str, words: str) -
     return Finding(kind, text, evidence, "sure", _marks(readings, runs))
 
 
-def _calendar(readings: LocalReadings) -> Search:
-    """Return weekly events and the ratio of seasons."""
-    found = []
+def _calendar(
+    readings: LocalReadings, rhythm: Rhythm | None, *, forced: bool = False
+) -> list[Finding]:
+    """Return weekends, weekly events and the ratio of seasons."""
+    found = _weekends(readings, forced=forced) if readings.interval_s <= SECONDS_PER_DAY else []
     if readings.interval_s <= SECONDS_PER_HOUR:
-        activity = find_activity(readings)
-        events = weekly_events(readings, activity.dates[activity.away()])
+        away = np.zeros(0, np.int64) if rhythm is None else _away_dates(rhythm)
+        events = weekly_events(readings, away)
         for weekday in sorted({event.weekday for event in events}):
             found.append(_weekly(readings, [e for e in events if e.weekday == weekday]))
     year = season(readings)
@@ -529,7 +797,27 @@ def _calendar(readings: LocalReadings) -> Search:
             "low_watts": round(year.low_w, 1),
         }
         found.append(Finding("season", text, evidence, "sure"))
-    return found, []
+    return found
+
+
+def _weekends(readings: LocalReadings, *, forced: bool) -> list[Finding]:
+    grid = readings.grid(SECONDS_PER_DAY)
+    known = np.isfinite(grid.watts)
+    working = (grid.first + np.flatnonzero(known) + 3) % 7 < 5
+    found = None if readings.solar else weekends(grid.watts[known], working, forced=forced)
+    if found is None:
+        return []
+    text = (
+        f"At weekends the home uses {found.ratio:.2g} times as much as on working days "
+        f"({0.024 * found.weekend_w:.3g} and {0.024 * found.working_w:.3g} kWh a day)."
+    )
+    evidence = {
+        "ratio": round(found.ratio, 3),
+        "watts": round(found.weekend_w, 1),
+        "working_watts": round(found.working_w, 1),
+        "count": sum(found.days),
+    }
+    return [Finding("weekend", text, evidence, "sure")]
 
 
 def _weekly(readings: LocalReadings, events: Sequence[WeeklyEvent]) -> Finding:
@@ -577,10 +865,10 @@ def _to_utc(readings: LocalReadings, hours: FloatArray | IntArray) -> FloatArray
     return readings.to_utc(np.asarray(hours, dtype=np.float64) * SECONDS_PER_HOUR)
 
 
-def _day_marks(readings: LocalReadings, activity: Activity, hours: FloatArray) -> FloatArray:
+def _day_marks(readings: LocalReadings, days: Days, hours: FloatArray) -> FloatArray:
     """Return the slot that starts at `hours` of every day, without the days that have none."""
-    starts = (activity.dates * 24 + hours)[np.isfinite(hours)]
-    return _to_utc(readings, np.column_stack([starts, starts + activity.slot_s / SECONDS_PER_HOUR]))
+    starts = (days.dates * 24 + hours)[np.isfinite(hours)]
+    return _to_utc(readings, np.column_stack([starts, starts + days.slot_s / SECONDS_PER_HOUR]))
 
 
 def _spans(numbers: IntArray) -> list[tuple[int, int]]:

@@ -287,6 +287,7 @@ NAMES = {
     "strong-run": "heats water, oven",
     "long-blocks": "long blocks",
     "long-runs": "long runs",
+    "returns": "returns daily",
     "weekly": "every week",
     "fridge": "fridge",
 }
@@ -367,8 +368,8 @@ def _draw_hours(
     # The panels below give up the same width, so that a day is at one place in all of them.
     axes.figure.colorbar(image, ax=panels, pad=0.01, aspect=20, label="hourly mean [kW]")
     for kind, colour, marker, name in (
-        ("wakes", "white", "^", "wakes"),
-        ("quiet", "white", "v", "falls quiet"),
+        ("first-use", "white", "^", "first use"),
+        ("last-use", "white", "v", "last use"),
     ):
         for finding in found.of_kind(kind):
             days, clock = _day_and_hour(readings, finding.marks[:, 0])
@@ -466,7 +467,7 @@ def _draw_typical_day(axes: Axes, readings: LocalReadings, found: Findings) -> N
             linewidth=0,
             label="empty on working days",
         )
-    for kind, name in (("wakes", "wakes"), ("quiet", "falls quiet")):
+    for kind, name in (("first-use", "first use"), ("last-use", "last use")):
         for finding in found.of_kind(kind):
             _mark_hour(axes, finding.evidence["hour"], name)
     axes.set_xlim(0, 24)

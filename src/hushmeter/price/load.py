@@ -189,9 +189,7 @@ def _with_forecast(load: Load, forecast: Forecast | None) -> Load:
     mean, error = math.sqrt(max(forecast.mean_square, 0.0)), forecast.square(0.0)
     if error <= 0:
         return load
-    return replace(
-        load, forecast_w=min(math.sqrt(error), mean), mean_w=mean, forecast=forecast
-    )
+    return replace(load, forecast_w=min(math.sqrt(error), mean), mean_w=mean, forecast=forecast)
 
 
 def _released_load(

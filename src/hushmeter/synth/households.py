@@ -34,6 +34,8 @@ RARE_APPLIANCES = {"shower": 0.3, "heat pump": 0.25, "car charger": 0.25}
 """Further appliances and the share of households that have them."""
 CYCLES_S = {"fridge": ((600, 1100), (1500, 2900)), "heat pump": ((500, 1500), (900, 3000))}
 """Ranges of the usual lengths of a run and a pause [s] of appliances that switch by themselves."""
+THERMOSTAT_S = (1500.0, 3000.0)
+"""Shortest and longest time from one start of a thermostat to the next [s]."""
 METER_NOISE_W = 1.0
 """Standard deviation of one reading around the true mean [W]."""
 
@@ -120,11 +122,14 @@ class Habits:
         Mean number of trips in 30 days; a trip takes 1 to 6 days.
     weekly : tuple of int, optional
         Weekday (0 is Monday) and hour at which a tumble dryer runs for two hours every week.
+    later : tuple of int and float, optional
+        Number of the day from which on people get up later, and by how many hours.
     """
 
     works_away: bool | None = None
     trips_per_month: float = 1.0
     weekly: tuple[int, int] | None = None
+    later: tuple[int, float] | None = None
 
     def __post_init__(self) -> None:
         non_negative("trips_per_month", self.trips_per_month)
@@ -217,11 +222,16 @@ def household(
     life = _draw_habits(rng, check_zone(zone), appliances, habits.works_away)
     away = _draw_trips(life, count, habits.trips_per_month)
     base = life.between(30, 160)
-    written = tuple(_live(life, first + timedelta(days=k), away[k]) for k in range(count))
+    written = []
+    for number in range(count):
+        if habits.later is not None and number == habits.later[0]:
+            life.wake += habits.later[1]
+        written.append(_live(life, first + timedelta(days=number), away[number]))
     if habits.weekly is not None:
         _run_weekly(life, [d for d in written if not d.away], habits.weekly)
     span = life.utc(first, 0), life.utc(first + timedelta(days=count), 0)
     _run_cycles(life, span)
+    _run_by_weather(life, first, count)
     runs = {name: np.array(sorted(rows)) for name, rows in life.runs.items()}
     watts = base + _means(runs.values(), span, interval)
     if solar_w:
@@ -229,7 +239,7 @@ def household(
     watts += life.rng.normal(0, METER_NOISE_W, watts.size)
     trace = Trace(np.round(watts, 1), interval, np.datetime64(round(span[0]), "s"))
     present = np.array(life.present).reshape(-1, 2)
-    return Household(trace, Diary(written, base, runs, present), zone)
+    return Household(trace, Diary(tuple(written), base, runs, present), zone)
 
 
 def _first_day(start: str) -> date:
@@ -411,6 +421,35 @@ def _run_cycles(life: _Life, span: tuple[float, float]) -> None:
             start += length + usual_off * life.between(0.9, 1.1)
 
 
+def _run_by_weather(life: _Life, first: date, days: int) -> None:
+    """Heat and cool by the temperature outside, also while people are asleep or away.
+
+    The year has its coldest days in January, the day its coldest hour at 4:00. An air conditioner
+    stands in a hot country. A storage heater is filled at night, the longer the colder it is.
+    """
+    for name in ("air conditioner", "electric heating", "storage heater"):
+        if name not in life.powers:
+            continue
+        weather, period = 0.0, life.between(*THERMOSTAT_S)
+        for day in (first + timedelta(days=k) for k in range(days)):
+            weather = 0.7 * weather + float(life.rng.normal(0, 2))
+            season = 11 - 8 * np.cos(2 * np.pi * (day.timetuple().tm_yday - 15) / 365)
+            if name == "storage heater":
+                length = 7 * SECONDS_PER_HOUR * min(1.0, max(0.0, (16 - season - weather) / 14))
+                if length > 600:
+                    life.add(name, life.utc(day, 0.5), length, life.powers[name])
+                continue
+            start, end = life.utc(day, 0), life.utc(day + timedelta(days=1), 0)
+            while start < end:
+                hour = (start - life.utc(day, 0)) / SECONDS_PER_HOUR
+                outside = season + weather - 4 * np.cos(2 * np.pi * (hour - 4) / 24)
+                wanted = (outside - 10) / 16 if name == "air conditioner" else (17 - outside) / 22
+                length = period * min(1.0, max(0.0, wanted)) * life.between(0.9, 1.1)
+                if length > 60:
+                    life.add(name, start, min(length, period), life.powers[name])
+                start += period * life.between(1.0, 1.1)
+
+
 def _means(runs: Iterable[FloatArray], span: tuple[float, float], interval_s: float) -> FloatArray:
     """Return the mean power of all rectangles in every interval [W].
 
@@ -447,6 +486,9 @@ APPLIANCES = {
     "shower": (7000.0, 10_000.0),
     "heat pump": (1000.0, 2500.0),
     "car charger": (6900.0, 7500.0),
+    "air conditioner": (900.0, 2500.0),
+    "electric heating": (1500.0, 5000.0),
+    "storage heater": (2000.0, 5000.0),
 }
 """Smallest and largest power of the appliances that a household can have [W]."""
 USES: dict[str, Callable[[_Life, DiaryDay, Stretches], None]] = {

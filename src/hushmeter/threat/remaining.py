@@ -1,0 +1,403 @@
+"""Habits in a release: which statements about a home can still be made after it, and how often.
+
+The attacker has the released tables and the public receipt, which states the noise. It makes the
+statements of `hushmeter.learn.statements` under this noise. `what_is_left` repeats a release many
+times on this computer and counts how often the attacker makes a statement that is correct. The
+answer depends on the private readings: it is for the household alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date, timedelta
+from math import comb
+from pathlib import Path
+
+import numpy as np
+from scipy.special import betaincinv
+from scipy.stats import norm
+
+from hushmeter.checks import BoolArray, RngLike, whole
+from hushmeter.errors import DataError
+from hushmeter.learn.habits import DAY_STARTS_H
+from hushmeter.learn.statements import TOLERANCE_H, Finding, Findings, best_guesses, findings
+from hushmeter.releases.files import read_release
+from hushmeter.releases.labels import CELLS
+from hushmeter.releases.promise import Promise
+from hushmeter.releases.release import Release, View
+from hushmeter.releases.verify import verify
+from hushmeter.trace import JOULES_PER_KWH, SECONDS_PER_DAY, Trace
+
+RELEASES = 50
+"""Simulated releases from which the odds are counted."""
+CONFIDENCE = 0.95
+"""Confidence of the bounds with which a verdict is decided."""
+HARMLESS = 0.1
+"""Share of releases up to which a statement counts as gone, however seldom a guess is right."""
+SINGLE_RUNS_S = 60.0
+"""Longest cells in which single runs of appliances show [s]."""
+
+
+@dataclass(frozen=True)
+class Remaining:
+    """One statement about a home, before and after a release.
+
+    Attributes
+    ----------
+    kind : str
+        Kind of the statement, as in `Finding.kind`.
+    before : str
+        The statement from the metered readings.
+    after : str
+        What is left of it, in one sentence.
+    still_there : float
+        Share of simulated releases from which the attacker makes the statement correctly.
+    by_chance : float
+        The same share for an attacker without the readings, who knows what is usual.
+    verdict : {"gone", "still there"}
+        "gone" only if the releases show it with 95 % confidence.
+    """
+
+    kind: str
+    before: str
+    after: str
+    still_there: float
+    by_chance: float
+    verdict: str
+
+
+def released_findings(release: Release, *, tz: str | None = None) -> Findings:
+    """Find what a release shows clearly to somebody who knows its noise.
+
+    Parameters
+    ----------
+    release : Release
+        From `Promise.release` or `read_release`.
+    tz : str, optional
+        Time zone of the home; by default that of the release.
+
+    Returns
+    -------
+    Findings
+        Statements from the cells under the noise of their estimate, or, without cells, from the
+        sums of days.
+    """
+    seen = _attacked(release, tz)
+    if seen is None:
+        nothing = ("The release has neither cells nor days.",)
+        return Findings((), (), nothing, np.zeros((0, 2)), tz or release.promise.cells.zone, 0.0)
+    trace, zone, noise = seen
+    return findings(trace, tz=zone, noise_w=noise)
+
+
+def likely_findings(release: Release, *, tz: str | None = None) -> tuple[Finding, ...]:
+    """Return what is most likely from a release, also where it is not clear."""
+    seen = _attacked(release, tz)
+    return () if seen is None else best_guesses(seen[0], tz=seen[1], noise_w=seen[2])
+
+
+def read_for_attack(path: str | Path) -> Release:
+    """Read a release whose receipt verifies; raise `DataError` for another one."""
+    checked = verify(path)
+    if checked.problems:
+        raise DataError(
+            f"nothing was inferred from {path}, because its receipt does not verify: "
+            f"{checked.problems[0]}"
+        )
+    return read_release(path)
+
+
+def _attacked(release: Release, tz: str | None) -> tuple[Trace, str, float] | None:
+    """The values that an attacker looks at, their time zone and the deviation of their noise [W].
+
+    These are the cells or, without them, the days, whose times are then local dates.
+    """
+    if release.promise.tables[0].name == CELLS:
+        noise = float(np.sqrt(np.mean(release.view("hours").errors ** 2)))
+        return release.trace, tz or release.promise.cells.zone, noise
+    if "days" not in release.view_names:
+        return None
+    view = release.view("days")
+    dates = np.asarray(view.labels["day"]).astype("datetime64[D]")
+    watts = JOULES_PER_KWH / SECONDS_PER_DAY
+    trace = Trace(
+        view.values * watts, SECONDS_PER_DAY, dates[0], steps=(dates - dates[0]).astype(np.int64)
+    )
+    return trace, "UTC", float(np.sqrt(np.mean((view.errors * watts) ** 2)))
+
+
+def what_is_left(
+    trace: Trace,
+    promise: Promise,
+    *,
+    tz: str | None = None,
+    releases: int = RELEASES,
+    rng: RngLike = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[Remaining, ...]:
+    """Measure which statements about a home are left after a release.
+
+    Parameters
+    ----------
+    trace : Trace
+        The metered readings.
+    promise : Promise
+        The promise under which they are to be released.
+    tz : str, optional
+        Time zone of the home; by default that of the promise.
+    releases : int, default 50
+        Number of simulated releases.
+    rng : int, Generator or None
+        Seed of the simulated noise.
+    progress : function, optional
+        Called after every release with the number of releases done and of all.
+
+    Returns
+    -------
+    tuple of Remaining
+        One for every statement about the habits of the home, in the order of `findings`. The result
+        is private: show it to the household only.
+
+    Raises
+    ------
+    InputError
+        If `releases` is not a positive whole number, or the promise is for another meter.
+
+    Notes
+    -----
+    A statement is gone if, with 95 % confidence, the attacker makes it correctly from at most one
+    release out of ten, or if what it states is right no more often than a guess. Single runs of
+    appliances are listed only if the cells of the release are longer than a minute: they are gone
+    if they do not show at this length even without noise. For shorter cells, attack the release
+    (`hushmeter attack`).
+    """
+    count = whole("releases", releases)
+    zone = tz or promise.cells.zone
+    stated = findings(trace, tz=zone)
+    before = [f for f in stated.findings if f.kind in RULES]
+    seeds = np.random.default_rng(rng).integers(0, 2**62, count)
+    answers = np.zeros((len(before), count, 2), np.bool_)
+    found: tuple[Finding, ...] = ()
+    for number, seed in enumerate(seeds if before else ()):
+        # Tables without noise are the same in every release.
+        if number == 0 or not promise.exact:
+            found = _answers(promise.release(trace, rng=int(seed)), zone)
+        for place, one in enumerate(before):
+            same = [RULES[one.kind][0](one, other) for other in found if other.kind == one.kind]
+            answers[place, number] = bool(same), any(same)
+        if progress is not None:
+            progress(number + 1, count)
+    left = [_judge(one, a) for one, a in zip(before, answers, strict=True)]
+    return (*left, *_single_runs(trace, promise, stated, zone))
+
+
+def _answers(release: Release, zone: str) -> tuple[Finding, ...]:
+    """The best guesses of an attacker who has a release and knows its noise."""
+    answers = likely_findings(release, tz=zone)
+    if release.promise.tables[0].name == CELLS:
+        return answers
+    for name, read in (
+        ("days", _from_days), ("typical-day", _from_typical_day), ("months", _from_months),
+    ):  # fmt: skip
+        if name in release.view_names:
+            answers += read(release.view(name))
+    return answers
+
+
+def _from_days(view: View) -> tuple[Finding, ...]:
+    """Guess that nobody was active on days of less than half of the usual use."""
+    away = view.values < 0.5 * np.median(view.values)
+    dates = [str(day) for day in np.asarray(view.labels["day"])[away]]
+    evidence = {"dates": dates, "count": len(dates), "days": away.size}
+    return (Finding("away", "", evidence, "likely"),)
+
+
+def _from_typical_day(view: View) -> tuple[Finding, ...]:
+    """Guess the night, the first and last use and the active hours from the mean day."""
+    hours = np.array([int(str(hour)[:2]) for hour in np.asarray(view.labels["hour"])])
+    cells = np.asarray(view.labels["cells"], np.float64)
+    mean = np.bincount(hours, view.values * cells, 24) / np.bincount(hours, cells, 24)
+    rise = np.diff(np.roll(mean, -DAY_STARTS_H))
+    first = DAY_STARTS_H + 1 + int(np.argmax(rise[: 13 - DAY_STARTS_H]))
+    late = 18 - DAY_STARTS_H
+    last = 19 + int(np.argmin(rise[late:]))
+    shares = (mean - mean.min()) / max(float(np.ptp(mean)), 1e-9)
+    found = [
+        Finding("night", "", {"watts": float(mean[2:5].mean())}, "about"),
+        Finding("active-hours", "", {"share_by_hour": shares.tolist()}, "likely"),
+    ]
+    for name, hour in (("first", first), ("last", last)):
+        evidence = {"hour": hour % 24, "weekend_hour": hour % 24}
+        evidence["tolerance_h"] = TOLERANCE_H[name][1]
+        found.append(Finding(f"{name}-use", "", evidence, "about"))
+    return tuple(found)
+
+
+def _from_months(view: View) -> tuple[Finding, ...]:
+    """Guess the seasons from the mean power of at least twelve months."""
+    months = np.asarray(view.labels["month"]).astype("datetime64[M]").astype(np.int64) % 12
+    cells = np.asarray(view.labels["cells"], np.float64)
+    if np.unique(months).size < 12:
+        return ()
+    mean = np.bincount(months, view.values, 12) / np.bincount(months, cells, 12)
+    quarters = np.array([np.roll(mean, -m)[:3].mean() for m in range(12)])
+    high, low = int(np.argmax(quarters)), int(np.argmin(quarters))
+    ratio = float(quarters[high] / max(quarters[low], 1e-9))
+    return (Finding("season", "", {"ratio": ratio, "high_month": high + 1}, "about"),)
+
+
+def _judge(before: Finding, answers: BoolArray) -> Remaining:
+    """Decide whether a statement is gone, from (stated, right) of every release."""
+    said, right = (int(n) for n in answers.sum(axis=0))
+    total = len(answers)
+    chance = RULES[before.kind][1](before)
+    rare = _upper(right, total) <= HARMLESS
+    useless = said > 0 and _upper(right, said) <= chance
+    gone = rare or useless
+    guess = f"a guess without the readings would be right {_of_100(chance)} times out of 100"
+    what = f"It is stated correctly from {right} of {total} simulated releases; {guess}."
+    after = f"Gone. {what}" if gone else f"Still there. {what}"
+    verdict = "gone" if gone else "still there"
+    return Remaining(before.kind, before.sentence, after, right / total, chance, verdict)
+
+
+def _upper(hits: int, total: int) -> float:
+    """Upper bound of a share with 95 % confidence (Clopper and Pearson)."""
+    return 1.0 if hits == total else float(betaincinv(hits + 1, total - hits, CONFIDENCE))
+
+
+def _of_100(share: float) -> str:
+    return "less than 1" if share < 0.01 else f"{100 * share:.0f}"
+
+
+def _single_runs(trace: Trace, promise: Promise, stated: Findings, zone: str) -> list[Remaining]:
+    """Judge statements about single runs by whether they show at the length of the cells."""
+    runs = [f for f in stated.findings if f.kind not in RULES and f.kind not in UNTESTED]
+    length = promise.cells.interval_s
+    if not runs or length <= SINGLE_RUNS_S:
+        return []
+    coarse = trace if length == trace.interval_s else trace.coarsen(length)
+    kinds = {f.kind for f in findings(coarse, tz=zone).findings}
+    left = []
+    for one in runs:
+        there = one.kind in kinds
+        after = (
+            "Still there: no simulated attack tests whether the noise hides it."
+            if there
+            else "Gone: values of this length do not show it even without noise."
+        )
+        verdict = "still there" if there else "gone"
+        left.append(Remaining(one.kind, one.sentence, after, float(there), 0.0, verdict))
+    return left
+
+
+def _same_hour(one: Finding, other: Finding) -> bool:
+    """The hour of working days, or that of weekends, within the stated tolerance."""
+    tolerance = other.evidence["tolerance_h"]
+    for name in ("hour", "weekend_hour"):
+        a, b = one.evidence[name], other.evidence[name]
+        if a is not None:
+            return b is not None and bool(abs((a - b + 12) % 24 - 12) <= tolerance)
+    return False
+
+
+def _same_night(one: Finding, other: Finding) -> bool:
+    watts = one.evidence["watts"]
+    return bool(abs(other.evidence["watts"] - watts) <= max(30.0, 0.2 * abs(watts)))
+
+
+def _same_days(one: Finding, other: Finding) -> bool:
+    """At least half of the days away, and at most one wrong day out of five."""
+    true, said = set(one.evidence["dates"]), set(other.evidence["dates"])
+    return len(true & said) >= max(0.5 * len(true), 0.8 * len(said))
+
+
+def _same_span(one: Finding, other: Finding) -> bool:
+    """Hours of which at least 60 out of 100 are the same."""
+    (a, b), (c, d) = ((f.evidence["first_hour"], f.evidence["end_hour"]) for f in (one, other))
+    b, d = b + 24 * (b <= a), d + 24 * (d <= c)
+    common = min(b, d) - max(a, c)
+    return bool(common >= 0.6 * (max(b, d) - min(a, c)))
+
+
+def _same_hours(one: Finding, other: Finding) -> bool:
+    """The shares of active days by hour have a correlation of at least 0.85."""
+    a, b = (np.asarray(f.evidence["share_by_hour"]) for f in (one, other))
+    return bool(np.corrcoef(a, b)[0, 1] >= 0.85)
+
+
+def _same_load(one: Finding, other: Finding) -> bool:
+    """Half of the hours, a similar power, and a share of days within 0.15."""
+    a, b = one.evidence, other.evidence
+    first, stop = max(a["first_hour"], b["first_hour"]), min(a["end_hour"], b["end_hour"])
+    half = 0.5 * (a["end_hour"] - a["first_hour"]) % 24
+    share = abs(a["count"] / a["days"] - b["count"] / b["days"]) <= 0.15
+    return bool(stop - first >= half and share and 0.6 <= b["watts"] / a["watts"] <= 1.7)
+
+
+def _same_ratio(one: Finding, other: Finding) -> bool:
+    a, b = one.evidence["ratio"], other.evidence["ratio"]
+    return (a > 1) == (b > 1) and bool(abs(np.log(a / b)) <= 0.12)
+
+
+def _same_season(one: Finding, other: Finding) -> bool:
+    apart = abs(one.evidence["high_month"] - other.evidence["high_month"])
+    return _same_ratio(one, other) and min(apart, 12 - apart) <= 1
+
+
+def _same_weekday(one: Finding, other: Finding) -> bool:
+    a, b = one.evidence, other.evidence
+    overlap = any(x[0] < y[1] and y[0] < x[1] for x in a["hours"] for y in b["hours"])
+    return bool(a["weekday"] == b["weekday"] and overlap)
+
+
+def _same_change(one: Finding, other: Finding) -> bool:
+    """The same habit, and a date within two weeks."""
+    if one.evidence["use"] != other.evidence["use"]:
+        return False
+    dates = (date.fromisoformat(f.evidence["date"]) for f in (one, other))
+    return abs(next(dates) - next(dates)) <= timedelta(days=14)
+
+
+USUAL_H = {"first-use": (1.1, 1.3), "last-use": (1.0, 1.1)}
+"""Standard deviation of usual first and last uses among homes, on working days and at weekends [h];
+rounded from surveys of time use."""
+NIGHT_SPREAD, RATIO_SPREAD = 0.6, 0.25
+"""Standard deviation among homes of the logarithm of the power at night, and of a ratio of use."""
+
+
+def _hour_chance(one: Finding) -> float:
+    """Chance of a guess at the usual hour of all homes."""
+    spread = USUAL_H[one.kind][one.evidence["hour"] is None]
+    tolerance = TOLERANCE_H[one.kind.removesuffix("-use")][1]
+    return float(2 * norm.cdf(tolerance / spread) - 1)
+
+
+def _days_chance(one: Finding) -> float:
+    """Chance that as many days, drawn by lot, contain at least half of the days away."""
+    away, days = one.evidence["count"], one.evidence["days"]
+    least = -(-max(5 * away, 8 * away) // 10)
+    ways = sum(comb(away, k) * comb(days - away, away - k) for k in range(least, away + 1))
+    return ways / comb(days, away)
+
+
+Same = Callable[[Finding, Finding], bool]
+RULES: dict[str, tuple[Same, Callable[[Finding], float]]] = {
+    "night": (_same_night, lambda _: float(2 * norm.cdf(0.2 / NIGHT_SPREAD) - 1)),
+    "away": (_same_days, _days_chance),
+    "first-use": (_same_hour, _hour_chance),
+    "last-use": (_same_hour, _hour_chance),
+    # A home is empty by day or not; its hours vary as those of waking do.
+    "workday-empty": (_same_span, lambda _: 0.3),
+    "active-hours": (_same_hours, lambda _: 0.4),
+    # One of about seven windows and one of about four powers.
+    "returns": (_same_load, lambda _: 1 / 28),
+    "weekend": (_same_ratio, lambda _: float(2 * norm.cdf(0.12 / RATIO_SPREAD) - 1)),
+    "season": (_same_season, lambda _: 0.25),
+    "weekly": (_same_weekday, lambda _: 3 / 56),
+    "change": (_same_change, lambda _: 0.05),
+}
+"""For every kind of statement: when two of them are the same, and how often a guess is right."""
+UNTESTED = ("base-load",)
+"""Statements that repeat another one of the list."""
