@@ -126,7 +126,13 @@ def _anchor(item: str) -> str:
 def _section(item: str, found: dict[str, Caption], figures: Path) -> Iterator[str]:
     yield f"## {item_title(item)}\n"
     for kind, caption in found.items():
-        yield f"**{KINDS[kind]}** ({caption.source}): {caption.finding}\n"
+        left_out = [
+            f"{name.removesuffix(', not run')}: {value}"
+            for name, value in caption.details
+            if name.endswith(", not run")
+        ]
+        more = f" Not run at {', '.join(left_out)}." if left_out else ""
+        yield f"**{KINDS[kind]}** ({caption.source}): {caption.finding}{more}\n"
     shown = "real" if "real" in found else next(iter(found))
     if (figures / f"{shown}-{item}.png").is_file():
         alt = f"{item_title(item)} on {found[shown].source}."
@@ -161,7 +167,8 @@ def _keep_means(item: str, folder: Path, target: Path) -> None:
         values = ["alpha", *(c for c in table if c.startswith("best possible"))]
         keys = ["appliance", "attacker", "epsilon"]
         table = table.groupby(keys, sort=False)[values].mean().reset_index()
-    write_table(target, frame_columns(table.round(5)), force=True, public=True)
+    measured = {name: 5 for name in table if name != "epsilon"}
+    write_table(target, frame_columns(table.round(measured)), force=True, public=True)
 
 
 def _reduce(source: Path, target: Path) -> None:

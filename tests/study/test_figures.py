@@ -58,7 +58,7 @@ def test_fig6_checks_the_statements_of_the_paper_one_by_one(small_items):
         assert made.table[limit].between(0, 1).all()
     assert "λ = Δf/ε = 10/ε W" in details["noise"]
     exact = made.table[made.table.expected.notna()]
-    assert {"Sparse-HMM", "ALIP", "IP", "CO"} == set(exact.attacker)
+    assert {"Sparse-HMM", "ALIP", "IP", "CO"} <= set(exact.attacker)
     assert details["60 s, certified E[α], multi-shot"].count("[") == 4
 
 

@@ -451,7 +451,9 @@ def _flatter(found: Comparison, pair: list[str], fragile: list[str]) -> Statemen
         verdicts.append(_decide(gaps.values()))
         slope = {name: found.fits(measure)[name].steepest.value for name in (*pair, *fragile)}
         listed = ", ".join(f"{n} {value:+.3f}" for n, value in slope.items())
-        (one, other), worst = min(gaps.items(), key=lambda item: item[1].low)
+        # The difference that decides: a surely negative one, else the one that may be smallest.
+        end = "high" if verdicts[-1] is False else "low"
+        (one, other), worst = min(gaps.items(), key=lambda item: getattr(item[1], end))
         told.append(
             f"slopes of {symbol}: {listed}; smallest difference {one} minus {other} {worst}"
         )

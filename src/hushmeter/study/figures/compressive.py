@@ -422,7 +422,10 @@ def hierarchical_figure(setting: Setting) -> ReproducedItem:
                    f"paper has {PAPER_GROUPS}"),
         ("noise", NOISE_WORDS),
         ("intervals", _tell_blocks(found)),
-        ("“quite robust”", f"steepest slope of Algorithm 2 minus that of Algorithm 1: {flatter}"),
+        (
+            "claim “quite robust”",
+            f"steepest slope of Algorithm 2 minus that of Algorithm 1: {flatter}",
+        ),
         *(("tested cause", words) for words in tested.values()),
         ("Theorem 6", _tell_bounds(bounds, found, "Algorithm 2")),
         ("rate", tell_rate(EPSILONS, [found.mean("Algorithm 2", epsilon=e) for e in EPSILONS])),
