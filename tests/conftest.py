@@ -5,6 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+# The workers share the cores, and their threads of linear algebra would wait for each other: a
+# Cholesky factor of 100 rows then takes a hundred times as long. NumPy reads this when it loads.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings

@@ -92,7 +92,7 @@ def test_the_readme_of_the_wheel_has_no_relative_link(dist):
         (name,) = [n for n in files.namelist() if n.endswith(".dist-info/METADATA")]
         text = files.read(name).decode()
     assert "](https://github.com/hushmeter/hushmeter/blob/main/docs/" in text
-    assert "](https://github.com/hushmeter/hushmeter/raw/main/docs/picture.png)" in text
+    assert "](https://github.com/hushmeter/hushmeter/raw/main/docs/page-desktop.png)" in text
     assert "](docs/" not in text
     assert "](CHANGELOG.md)" not in text
 

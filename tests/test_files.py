@@ -3,12 +3,13 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from hushmeter.errors import DataError, InputError
-from hushmeter.files import atomic, replace_together, write_table, write_text
+from hushmeter.files import atomic, replace_together, staged, write_table, write_text
 
 
 def test_nothing_is_overwritten_unasked(tmp_path):
@@ -189,3 +190,21 @@ def test_a_fault_at_any_step_leaves_no_mixture_of_a_folder_and_its_receipt(tmp_p
         assert message == "" or "cannot be written: No space left" in message
     assert seen == {b"old", b"new", None}
     assert number > 10
+
+
+def test_one_of_several_writers_without_force_wins(tmp_path):
+    """All of them have looked and found nothing; the first one that publishes has the name."""
+    path, receipt = tmp_path / "out.csv", tmp_path / "out.csv.receipt.json"
+    with ExitStack() as stack:
+        publish = [
+            stack.enter_context(
+                staged({path: f"{n}".encode(), receipt: f"{n}".encode()}, force=False)
+            )
+            for n in range(5)
+        ]
+        publish[3]()
+        for n in (0, 1, 2, 4):
+            with pytest.raises(DataError, match="exists; add --force"):
+                publish[n]()
+    assert (path.read_text(), receipt.read_text()) == ("3", "3")
+    assert sorted(one.name for one in tmp_path.iterdir()) == [path.name, receipt.name]

@@ -56,6 +56,8 @@ class ApplianceKind:
         Explanation of the high values.
     sources : tuple of str
         Public sources of the numbers.
+    ask : bool
+        True if the kind has so many sizes that a wish must state the power of its own.
     """
 
     name: str
@@ -68,6 +70,7 @@ class ApplianceKind:
     aliases: tuple[str, ...]
     basis: str
     sources: tuple[str, ...]
+    ask: bool = False
 
     @property
     def use_s_per_day(self) -> float:
@@ -191,6 +194,7 @@ def _kind(entry: dict[str, Any], sources: dict[str, str]) -> ApplianceKind:
         aliases=tuple(entry["aliases"]),
         basis=entry["basis"],
         sources=tuple(sources[key] for key in entry["sources"]),
+        ask=entry.get("ask", False),
     )
 
 

@@ -18,8 +18,9 @@ import math
 import os
 import secrets
 import shutil
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,9 @@ from hushmeter.errors import DataError, InputError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+RECEIPT = "receipt.json"
+"""Name of the public receipt in the folder of a release."""
 
 Contents = bytes | Mapping[str, bytes]
 """What is written: the bytes of a file, or those of all files of a folder by their names."""
@@ -55,6 +59,11 @@ def refuse_overwrite(
     """Raise `DataError` if the file or link exists without `force`; the message has the remedy."""
     if not force and os.path.lexists(path):
         raise DataError(f"{path} exists; {remedy}.")
+
+
+def receipt_path(data: Path) -> Path:
+    """Return the path of the public receipt of a file or a folder."""
+    return data / RECEIPT if data.is_dir() else data.with_name(f"{data.name}.receipt.json")
 
 
 def make_folder(path: Path, *, public: bool = False) -> None:
@@ -131,11 +140,21 @@ def write_text(path: Path, text: str, *, force: bool = False, public: bool = Fal
 
 
 def replace_together(contents: Mapping[Path, Contents], *, private: Collection[Path] = ()) -> None:
-    """Replace files and folders of one folder so that no mixture of old and new ones exists.
+    """Replace files and folders of one folder so that no mixture exists; see `staged`."""
+    with staged(contents, private=private) as publish:
+        publish()
 
-    All of them are first written completely under temporary names. Then the old ones are removed
-    from the last to the second, and the new ones are put in place from the first to the last: who
-    finds the last one finds the others that belong to it, even after a power cut. Other users may
+
+@contextmanager
+def staged(
+    contents: Mapping[Path, Contents], *, private: Collection[Path] = (), force: bool = True
+) -> Iterator[Callable[[], None]]:
+    """Write files and folders of one folder under temporary names; give what publishes them.
+
+    Everything is on the disk when the block begins, so that publishing only renames. First the old
+    ones are removed from the last to the second, then the new ones are put in place from the first
+    to the last: who finds the last one finds the others that belong to it, even after a power cut.
+    Without `force` one of several writers wins, and the others get a `DataError`. Other users may
     read all but the private ones. Raise `DataError` if the file system refuses to write.
     """
     paths = list(contents)
@@ -146,14 +165,34 @@ def replace_together(contents: Mapping[Path, Contents], *, private: Collection[P
         make_folder(paths[0].parent, public=True)
         for path, content in contents.items():
             _create(new[path], content, public=path not in private)
-        for path in reversed(paths[1:]):
+        yield partial(_put_in_place, new, old, force)
+
+
+def _put_in_place(new: Mapping[Path, Path], old: Mapping[Path, Path], force: bool) -> None:
+    """Rename complete files and folders; `old` has the names for folders that are removed."""
+    first, *others = new
+    if not force:
+        _claim(new[first], first)
+    for path in reversed(others):
+        _remove(path, old[path])
+        flush_folder(path.parent)
+    for path in new if force else others:
+        if new[path].is_dir():
             _remove(path, old[path])
-            flush_folder(path.parent)
-        for path in paths:
-            if new[path].is_dir():
-                _remove(path, old[path])
-            new[path].replace(path)
-            flush_folder(path.parent)
+        new[path].replace(path)
+        flush_folder(path.parent)
+
+
+def _claim(temporary: Path, path: Path) -> None:
+    """Give a complete file its name, unless another writer came first."""
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        refuse_overwrite(path, False)
+    except OSError:
+        # Folders, and the files of some file systems, have no second name.
+        temporary.replace(path)
+    flush_folder(path.parent)
 
 
 def _create(path: Path, content: Contents, *, public: bool) -> None:

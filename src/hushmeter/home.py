@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from hushmeter.assumptions import AssumptionCheck
     from hushmeter.trace import Trace
 
+MOST_DOTS = 64
+"""Most dots of a key or a text in the file of a home."""
+
 HOME_KEYS = {"name", "tolerance", "base_load", "learnt_from", "typed", "use_catalogue", "appliance"}
 DEFAULT_TOLERANCE = 20.0
 """Tolerance [W] of a home that does not state one. It is a fixed number, because the fluctuation
@@ -452,6 +455,10 @@ class Home:
         chosen = [self.appliances[self.index(name)] for name in names]
         return self.with_appliances(chosen)
 
+    def one_power_each(self) -> Home:
+        """Return the home in the paper's model: one mean power for each appliance, no levels."""
+        return self.with_appliances(replace(one, levels=()) for one in self.appliances)
+
     def with_appliances(self, appliances: Iterable[Appliance]) -> Home:
         """Return the home with other appliances and with everything else unchanged.
 
@@ -594,7 +601,13 @@ class Home:
         InputError
             If the text describes no valid home.
         """
-        return _from_table(tomllib.loads(text))
+        # A key such as a.a.a… takes memory that grows with the square of its length.
+        if any(part.count(".") > MOST_DOTS for part in re.split(r"[=,{}\[\]\n]", text)):
+            raise InputError(f"it has a key or a text with more than {MOST_DOTS} dots.")
+        try:
+            return _from_table(tomllib.loads(text))
+        except RecursionError:
+            raise InputError("its values are nested too deeply.") from None
 
 
 def read_home(path: str | Path) -> Home:

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from hushmeter.checks import BoolArray, FloatArray, IntArray, non_negative
 from hushmeter.errors import DataError, InputError
-from hushmeter.trace import Trace
+from hushmeter.trace import SECONDS_PER_DAY, Trace
 
 
 @dataclass(frozen=True)
@@ -338,7 +338,7 @@ def bootstrap_intervals(
     Notes
     -----
     Readings of one day depend on each other, so whole days (UTC) are drawn with replacement: a
-    block bootstrap [1]_. The interval contains the given share of the resampled scores. F1 is the
+    block bootstrap [1]_. `block_interval` turns the resampled scores into an interval. F1 is the
     mean over the appliances that are on at some reading of the whole truth.
 
     References
@@ -348,18 +348,74 @@ def bootstrap_intervals(
     """
     if not 0 < confidence < 1:
         raise InputError(f"confidence must be between 0 and 1, got {confidence}.")
-    counts = _count_by_day(*_pair(states, truth.truth()), truth)
+    counts = count_blocks(states, truth)
     if len(counts) < 2:
         raise DataError("an interval needs readings of at least two days.")
-    rng = np.random.default_rng(seed)
-    draws = rng.multinomial(len(counts), np.full(len(counts), 1 / len(counts)), size=resamples)
+    draws = draw_blocks(len(counts), resamples, seed)
     resampled = np.tensordot(draws, counts, axes=1).astype(np.float64)
-    found = _measures(resampled, counts[:, :2].sum(axis=(0, 1)) > 0)
-    tail = (1 - confidence) / 2
-    return {
-        name: (float(np.nanquantile(values, tail)), float(np.nanquantile(values, 1 - tail)))
-        for name, values in found.items()
-    }
+    found = block_measures(resampled, counts[:, :2].sum(axis=(0, 1)) > 0)
+    return {name: block_interval(v, len(counts), confidence) for name, v in found.items()}
+
+
+def count_blocks(states: ArrayLike, truth: Trace, block_s: float = SECONDS_PER_DAY) -> IntArray:
+    """Hits, misses, false alarms and correct offs of each block and appliance, shape (B, 4, N).
+
+    Blocks of `block_s` seconds begin at whole multiples of it in UTC; those without a reading are
+    left out.
+    """
+    guessed, actual = _pair(states, truth.truth())
+    places = _blocks_of(truth, block_s)
+    kinds = (guessed & actual, ~guessed & actual, guessed & ~actual, ~guessed & ~actual)
+    counts = np.zeros((int(places.max()) + 1, len(kinds), actual.shape[1]), np.int64)
+    for k, kind in enumerate(kinds):
+        np.add.at(counts[:, k], places, kind.astype(np.int64))
+    return counts
+
+
+def _blocks_of(trace: Trace, block_s: float) -> IntArray:
+    """Number of the block of every reading, from 0."""
+    seconds = trace.times.astype("datetime64[ms]").astype(np.int64) / 1000
+    places: IntArray = np.unique(np.floor(seconds / block_s), return_inverse=True)[1]
+    return places.ravel()
+
+
+def draw_blocks(blocks: int, resamples: int, seed: int = 0) -> IntArray:
+    """How often each block is drawn in each resample, with replacement, (resamples, blocks)."""
+    rng = np.random.default_rng(seed)
+    return rng.multinomial(blocks, np.full(blocks, 1 / blocks), size=resamples)
+
+
+def block_interval(
+    resampled: FloatArray, blocks: int, confidence: float = 0.95
+) -> tuple[float, float]:
+    """Expanded percentile interval [1]_ of a statistic that was resampled by blocks.
+
+    The percentiles of n blocks alone are too narrow by √((n − 1)/n), and by the difference between
+    the normal and Student's distribution. The tails are therefore Φ(−√(n/(n − 1))·t_{n−1}).
+
+    References
+    ----------
+    .. [1] T. C. Hesterberg, "What teachers should know about the bootstrap", The American
+       Statistician 69(4), 2015.
+    """
+    if blocks < 2:
+        return math.nan, math.nan
+    from scipy.stats import norm, t
+
+    reach = math.sqrt(blocks / (blocks - 1)) * t.ppf((1 + confidence) / 2, blocks - 1)
+    tail = float(norm.cdf(-reach))
+    low, high = np.nanquantile(resampled, [tail, 1 - tail])
+    return float(low), float(high)
+
+
+def block_means_interval(
+    values: FloatArray, trace: Trace, block_s: float = SECONDS_PER_DAY
+) -> tuple[float, float]:
+    """95 % interval of the mean of values (T,) over the blocks of a trace."""
+    places = _blocks_of(trace, block_s)
+    sums, sizes = np.bincount(places, values), np.bincount(places)
+    drawn = draw_blocks(sizes.size, 1000)
+    return block_interval((drawn @ sums) / (drawn @ sizes), sizes.size)
 
 
 @dataclass(frozen=True)
@@ -434,18 +490,7 @@ def _count_pairs(true: FloatArray, predicted: FloatArray, limit: float) -> int:
     return pairs
 
 
-def _count_by_day(guessed: BoolArray, actual: BoolArray, truth: Trace) -> IntArray:
-    """Hits, misses, false alarms and correct offs of each day and appliance, shape (D, 4, N)."""
-    days = truth.times.astype("datetime64[D]").astype(np.int64)
-    places = np.unique(days, return_inverse=True)[1]
-    kinds = (guessed & actual, ~guessed & actual, guessed & ~actual, ~guessed & ~actual)
-    counts = np.zeros((int(places.max()) + 1, len(kinds), actual.shape[1]), np.int64)
-    for k, kind in enumerate(kinds):
-        np.add.at(counts[:, k], places, kind.astype(np.int64))
-    return counts
-
-
-def _measures(counts: FloatArray, runs: BoolArray) -> dict[str, FloatArray]:
+def block_measures(counts: FloatArray, runs: BoolArray) -> dict[str, FloatArray]:
     """α, macro F1 and balanced accuracy from counts of shape (B, 4, N); each of shape (B,)."""
     hits, misses, alarms, quiet = np.moveaxis(counts, 1, 0)
     with np.errstate(invalid="ignore"):

@@ -36,7 +36,7 @@ def test_the_cost_is_set_beside_the_own_use():
     assert [line.split(".")[0] for line in noisy[2:]] == [
         "What helps: --for day", "What helps: --for month",
     ]  # fmt: skip
-    hopeless = compare(flat(200.0), hide="car charger")
+    hopeless = compare(flat(200.0), hide="car charger 22.5 kW")
     assert hopeless[-1].startswith("Longer periods do not help enough")
 
 
@@ -154,7 +154,8 @@ def test_a_receipt_names_its_unit():
     trace = hm.Trace(np.full(50, 100.0), 6.0)
     unit = hm.resolve_unit(interval_s=6.0, home=HOME)
     done = hm.release(trace, hm.calibrate("laplace", 0.5, unit), unit, home=HOME, rng=0)
-    first, kettle = hm.explain(done)
+    first, *guesses, kettle = hm.explain(done)
+    assert len(guesses) == len(done.promise.guesses)
     assert first == (
         "This is a simulation and must not be published. ε = 0.5 protects whether the kettle is "
         "on (2000 W), in one metered reading of 6 s."
@@ -166,6 +167,7 @@ def test_a_receipt_names_its_unit():
     assert hm.explain(done.receipt) == (
         "This is a simulation and must not be published. ε = 0.5 protects any use of up to "
         "3.33 Wh and 2 kW, in one metered reading of 6 s.",
+        *guesses,
     )
 
 

@@ -320,7 +320,7 @@ def test_views_of_a_file(weeks, tmp_path):
     out = tmp_path / "views"
     options = ("-e", "1.9", "--home", "evening", "--appliance", "kettle", "--views")
     done = release(weeks, out, *options)
-    assert "the best attacker is right 58.5 times out of 100" in done.stdout
+    assert " 58.5  one use, at a known time" in done.stdout
     assert "Mean standard errors: hours" in done.stdout
     assert len(hm.read_release(out).view("months").values) == 2
     checked = run("verify", out)

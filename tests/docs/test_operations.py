@@ -127,3 +127,10 @@ def test_the_units_of_systemd_are_valid(tmp_path):
         ["systemd-analyze", "calendar", when], capture_output=True, text=True, check=False
     )
     assert "02:30:00" in found.stdout, found.stderr
+
+
+def test_every_promise_names_a_test_that_exists():
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", PAGE.read_text(encoding="utf-8"))
+    assert len(named) > 20
+    for file, name in named:
+        assert f"def {name}(" in (PAGE.parents[1] / file).read_text(encoding="utf-8"), name

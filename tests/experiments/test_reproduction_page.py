@@ -8,65 +8,72 @@ import pandas as pd
 import pytest
 from experiments.reproduction_page import (
     KINDS,
+    MOST_WORDS_OF_THE_PAGE,
     OPENING,
-    ROBUSTNESS,
     collect,
     make_page,
     render,
 )
 
 from hushmeter.errors import DataError, InputError
-from hushmeter.study.figures import ITEMS, MOST_WORDS, Caption, item_title, read_caption
-from hushmeter.study.figures.attackers import BAYES, ONE, PAPER, RUN
+from hushmeter.study.figures import EPSILONS, ITEMS, MOST_WORDS, Caption, item_title, read_caption
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+def saved_captions(item: str) -> dict[str, Caption]:
+    files = {kind: DOCS / "figures" / f"{kind}-{item}.txt" for kind in KINDS}
+    return {kind: read_caption(file) for kind, file in files.items() if file.is_file()}
 
 
 def test_the_page_is_what_the_generator_makes_of_the_saved_data():
     assert (DOCS / "reproduction.md").read_text(encoding="utf-8") == render(DOCS / "figures")
 
 
-def test_the_page_has_claim_result_verdict_and_reason_of_every_item():
+def test_the_page_has_one_table_of_claims_and_a_short_section_for_every_item():
     page = (DOCS / "reproduction.md").read_text(encoding="utf-8")
+    assert len(page.split()) <= MOST_WORDS_OF_THE_PAGE
     assert page.startswith(OPENING)
-    *sections, last = page.split("\n## ")[1:]
+    claims, *sections = page.split("\n## ")[1:]
+    assert claims.startswith("Claims and verdicts")
     assert [section.splitlines()[0] for section in sections] == [item_title(item) for item in ITEMS]
-    assert f"## {last}".startswith(ROBUSTNESS)
-    for section in sections:
-        for words in ("The paper: ", *(f"**{kind}** (" for kind in KINDS.values()), "*Verdict: "):
-            assert words in section
+    for item, section in zip(ITEMS, sections, strict=True):
+        captions = saved_captions(item)
+        assert captions
+        words = [line for line in section.splitlines() if "figures/" not in line]
+        assert len(" ".join(words).split()) <= 150 * len(captions)
+        for kind, caption in captions.items():
+            assert f"**{KINDS[kind]}** (" in section
+            assert f"(figures/{kind}-{item}.txt)" in section
+            assert caption.verdict in claims
 
 
 @pytest.mark.parametrize("item", ITEMS)
 def test_the_saved_claims_are_those_of_the_code(item, small_items):
-    for kind in KINDS:
-        saved = read_caption(DOCS / "figures" / f"{kind}-{item}.txt")
+    for saved in saved_captions(item).values():
         assert saved.claim == small_items[0][item].words.claim
         assert len(saved.text.split()) <= MOST_WORDS
         assert "Error" not in str(saved)
 
 
-def test_the_page_has_one_table_of_robustness_and_one_for_each_appliance():
-    page = (DOCS / "reproduction.md").read_text(encoding="utf-8")
-    last = page.split("\n## ")[-1]
-    assert "| slope, " not in page
-    for kind in KINDS:
-        for every in (3, 60):
-            rows = [row for row in last.splitlines() if f"| Fig. 6, {every} s, {kind} |" in row]
-            for name in (*PAPER, "limit of any attacker, one reading"):
-                (row,) = [row for row in rows if f"| {name} |" in row]
-                assert row.count("[") >= 3
-        saved = pd.read_csv(DOCS / "figures" / f"{kind}-appliances.csv")
-        for name in saved.appliance.unique():
-            table = page.split(f"| α, {name} | ε = 10 |")[1].split("\n\n")[0]
-            for row in (ONE, RUN, *PAPER, BAYES):
-                assert f"\n| {row} | " in table
+def test_the_data_of_the_sweeps_have_every_epsilon():
+    for item in ("fig3", "fig4", "fig5", "fig6"):
+        for kind in saved_captions(item):
+            saved = pd.read_csv(DOCS / "figures" / f"{kind}-{item}.csv")
+            assert set(EPSILONS) <= set(saved.epsilon.round(6))
 
 
-def test_pictures_in_the_docs_are_small():
-    pictures = list((DOCS / "figures").glob("*.png"))
-    assert set(ITEMS) - {"table1"} <= {path.stem for path in pictures}
-    assert sum(path.stat().st_size for path in pictures) < 1_000_000
+def test_pictures_in_the_docs_are_wide_and_small():
+    from PIL import Image
+
+    pictures = list((DOCS / "figures").glob("*-*.png"))
+    for item in set(ITEMS) - {"table1"}:
+        for kind in saved_captions(item):
+            assert DOCS / "figures" / f"{kind}-{item}.png" in pictures
+    for path in pictures:
+        if path.stem != "real-mains":
+            assert Image.open(path).width == 2000, path.name
+    assert sum(path.stat().st_size for path in pictures) < 5_000_000
 
 
 def test_from_results_to_the_page(tmp_path, small_items):
@@ -74,11 +81,13 @@ def test_from_results_to_the_page(tmp_path, small_items):
     make_page(folder, folder, tmp_path)
     page = (tmp_path / "reproduction.md").read_text(encoding="utf-8")
     saved = made["fig4"].words
-    for words in (saved.claim, saved.finding, saved.source, "figures/fig4.png", "α / F1, rae13"):
+    for words in (saved.claim, saved.finding, saved.source, "figures/real-fig4.png"):
         assert words in page
     rows = made["fig4"].table
     mean = rows[(rows.attacker == "Algorithm 2") & (rows.epsilon == 10)][["alpha", "f1"]].mean()
-    assert f"| Algorithm 2 | {mean.alpha:.3f} / {mean.f1:.2f} |" in page
+    kept = pd.read_csv(tmp_path / "figures" / "real-fig4.csv").set_index(["attacker", "epsilon"])
+    assert kept.alpha["Algorithm 2", 10.0] == pytest.approx(mean.alpha, abs=1e-5)
+    assert kept.f1["Algorithm 2", 10.0] == pytest.approx(mean.f1, abs=1e-5)
 
 
 def test_a_caption_is_read_back_as_it_was_saved(tmp_path):

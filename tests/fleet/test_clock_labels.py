@@ -139,3 +139,28 @@ def test_a_run_over_midnight_moves_the_counts_by_what_is_charged():
                      tables=TABLES, tz="Asia/Kolkata")  # fmt: skip
     assert moved(terms, "quantiles").l1 == 4
     assert moved(terms, "quantiles").l2 == 2
+
+
+@pytest.mark.parametrize("zone", ODD_ZONES)
+def test_days_of_a_zone_against_all_places(zone):
+    """The most that the readings of a day of 25 hours, anywhere, move the sums of civil days."""
+    terms = SumTerms("1", (0.0, 1000.0), ("g",), "day", zone=zone, days=YEARS)
+    count, most = protected_change(terms).overlapped, 0
+    for change in changes_of_the_clock(zone):
+        moments = pd.date_range(
+            change - pd.Timedelta("3D"), change + pd.Timedelta("3D"), freq="15min"
+        )
+        days = moments.tz_localize("UTC").tz_convert(zone).tz_localize(None).normalize().asi8
+        for row in sliding_window_view(days, count):
+            most = max(most, int((np.unique(row, return_counts=True)[1] ** 2).sum()))
+    least = 1000 * np.sqrt(most)
+    assert least <= float(moved(terms, "sums").l2) <= 1.01 * least + 900
+
+
+@pytest.mark.parametrize("zone", ODD_ZONES)
+def test_days_under_a_cap_are_those_of_the_zone(zone):
+    """A capped day of up to 25 hours lies in one sum, which moves by at most the cap."""
+    terms = SumTerms("1", (0.0, 15_000.0), ("g",), "day", cap_kwh=20.0, zone=zone, days=YEARS)
+    change = protected_change(terms)
+    assert change.overlapped == (96 if zone == "UTC" else 100)
+    assert 80_000 <= float(moved(terms, "sums").l1) <= 80_000 + 100 * float(terms.step)

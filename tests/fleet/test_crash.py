@@ -33,7 +33,7 @@ from hushmeter import verify
 from hushmeter.fleet.folders import PrivateFolder, list_files
 from hushmeter.ledger import open_ledger
 
-FEW_KILLS, KILLS = 40, 110
+FEW_KILLS, KILLS = 24, 110
 KILLS_AT_SYSTEM_CALLS = 300
 CHILD = Path(__file__).with_name("child.py")
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
+from datetime import datetime
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
@@ -39,8 +41,8 @@ def record(rows, time_unit="s"):
     )
 
 
-def gather(rows, cuts=(), period="day", time_unit="s"):
-    blocks = Blocks(Columns(), period, HOUR, time_unit)
+def gather(rows, cuts=(), period="day", time_unit="s", zone="UTC"):
+    blocks = Blocks(Columns(), period, zone, HOUR, time_unit)
     batches = []
     for start, end in itertools.pairwise((0, *sorted(cuts), len(rows))):
         if end > start:
@@ -50,25 +52,36 @@ def gather(rows, cuts=(), period="day", time_unit="s"):
     return blocks, batches
 
 
-def plain_check(rows, period):
+def midnight(time, zone):
+    """Start of the civil day of a time [UTC s], by the standard library."""
+    day = datetime.fromtimestamp(time, ZoneInfo(zone)).replace(hour=0, minute=0, second=0)
+    return day.date(), round(day.timestamp())
+
+
+def plain_check(rows, period, zone="UTC"):
     """First problem of every block by the rules of the specification, row by row."""
     first, seen = {}, defaultdict(set)
     for row, (meter, time, _, _, interval) in enumerate(rows):
         bad_time = time is None or not 0 <= time < 7_258_118_400
-        day = "" if bad_time else str(np.datetime64(time, "s").astype("datetime64[D]"))
+        day, start = ("", 0) if bad_time else midnight(time, zone)
+        if period == "month" and not bad_time:
+            # Noon of the first day is never skipped.
+            start = midnight(round(datetime(day.year, day.month, 1, 12, tzinfo=ZoneInfo(zone))
+                                   .timestamp()), zone)[1]  # fmt: skip
+        day = str(day)
         key = (meter or "", day if period == "day" else day[:7])
         sentence = None
         if not meter:
             sentence = "id is missing"
         elif bad_time:
             sentence = "time is missing"
-        elif time % HOUR:
+        elif (time - start) % HOUR:
             sentence = "whole number of intervals"
         elif time in seen[key]:
             sentence = "this time twice"
         elif interval != HOUR:
             sentence = "interval is not"
-        if meter and not bad_time and time % HOUR == 0:
+        if meter and not bad_time and (time - start) % HOUR == 0:
             seen[key].add(time)
         if sentence and key not in first:
             first[key] = (row, sentence)
@@ -99,11 +112,14 @@ odd = st.tuples(
     cuts=st.sets(st.integers(1, 59), max_size=4),
     period=st.sampled_from(["day", "month"]),
     time_unit=st.sampled_from(["s", "ms"]),
+    zone=st.sampled_from(["UTC", "Europe/London", "America/New_York", "Australia/Adelaide"]),
+    shift=st.sampled_from([0, 1800]),
 )
-def test_every_fault_is_found_as_the_rules_say(rows, cuts, period, time_unit):
-    blocks, batches = gather(rows, {c for c in cuts if c < len(rows)}, period, time_unit)
+def test_every_fault_is_found_as_the_rules_say(rows, cuts, period, time_unit, zone, shift):
+    rows = [(m, None if t is None else t + shift, *rest) for m, t, *rest in rows]
+    blocks, batches = gather(rows, {c for c in cuts if c < len(rows)}, period, time_unit, zone)
     found = {(p.meter, p.period): (p.row, p.sentence) for p in blocks.problems()}
-    wanted = plain_check(rows, period)
+    wanted = plain_check(rows, period, zone)
     assert {key: row for key, (row, _) in found.items()} == {
         key: row for key, (row, _) in wanted.items()
     }
@@ -197,15 +213,23 @@ def test_slots_are_taken_once(ranges):
     assert not bits[6:].any()
 
 
-def test_the_calendar_against_datetime():
-    of_day, first, end = calendar_of("month")
-    months = labels_of("month")
-    for text in ("1970-01-01", "2024-02-29", "2024-03-01", "2100-02-28", "2199-12-31"):
-        day = np.datetime64(text, "D").astype(int)
-        assert months[of_day[day]] == text[:7]
-        assert first[of_day[day]] <= day < end[of_day[day]]
-    assert labels_of("day")[0] == "1970-01-01"
-    assert len(labels_of("day")) == of_day.size == end[-1]
+@pytest.mark.parametrize(
+    "zone", ["UTC", "Europe/Berlin", "Australia/Adelaide", "America/New_York", "Pacific/Apia"]
+)
+@pytest.mark.parametrize("period", ["day", "month"])
+def test_the_calendar_against_datetime(zone, period):
+    of_day, starts = calendar_of(period, zone)
+    names, place = labels_of(period), ZoneInfo(zone)
+    rng = np.random.default_rng(3)
+    moments = rng.integers(0, 7_258_000_000, 2000).tolist()
+    for moment in [0, 1_709_164_799, 1_325_239_200, *moments]:
+        day = datetime.fromtimestamp(moment, place).date().isoformat()
+        number, low, high = meter_periods.find_period(moment, (of_day, starts), 86_400)
+        assert names[number] == day[: 7 if period == "month" else 10]
+        assert low <= moment < high
+    assert (np.diff(starts) >= 0).all()
+    assert meter_periods.find_period(-1, (of_day, starts), 86_400)[0] == -1
+    assert meter_periods.find_period(7_258_204_800, (of_day, starts), 86_400)[0] == -1
 
 
 def test_units_and_intervals():

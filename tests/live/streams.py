@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -78,9 +78,13 @@ class Witness(Sink):
 
     def wait_for(self, count: int, seconds: float = 60.0) -> None:
         """Wait until there are a number of messages."""
+        self.wait_until(lambda: len(self.items) >= count, seconds)
+
+    def wait_until(self, happened: Callable[[], bool], seconds: float = 60.0) -> None:
+        """Wait until something has happened."""
         until = time.monotonic() + seconds
-        while len(self.items) < count:
-            assert time.monotonic() < until, f"{len(self.items)} of {count} messages"
+        while not happened():
+            assert time.monotonic() < until, f"{len(self.items)} messages so far"
             time.sleep(0.05)
 
     def messages(self, kind: str) -> list[dict[str, object]]:

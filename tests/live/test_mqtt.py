@@ -179,18 +179,14 @@ def test_gaps_of_a_meter_that_sends_changes_follow_from_its_connection(broker, t
         witness.wait_for(2)
         assert all(m["watts"] is None for m in witness.messages("window"))
         meter.publish("meter/online", b"true")
-        count = len(witness.items)
-        witness.wait_for(count + 5)
-        present = [m["complete"] for m in witness.messages("window")][-1]
-        assert present
+        # How soon depends on how busy the machine is, because the windows follow its clock.
+        witness.wait_until(lambda: bool(witness.messages("window")[-1]["complete"]))
         means = [row.mean for row in state.windows(0, 1 << 40) if row.share == 1.0]
         assert means
         assert set(means) == {500.0}
         meter.publish("meter/online", b"false")
         meter.publish("meter/power", b"900")
-        count = len(witness.items)
-        witness.wait_for(count + 3)
-        assert not [m["complete"] for m in witness.messages("window")][-1]
+        witness.wait_until(lambda: not witness.messages("window")[-1]["complete"])
     finally:
         service.stop()
         thread.join()

@@ -183,9 +183,10 @@ SEEDS = {
     "dsmr": [with_checksum(TELEGRAM)],
 }
 TOKENS = [
-    b"NaN", b"Infinity", b"-Infinity", b"1e308", b"-1e308", b"1e999", b"null", b"true", b"[]", b"{}",
-    b'""', b"0", b"-0.0", b"9" * 400, b"9" * 5000, b"[" * 2000, b'{"a":' * 500, b"\xff\xfe", b"\0",
-    b"unavailable", b"1970-01-01T00:00:00Z", b"9999-12-31T23:59:59+00:00", b",", b";", b'"', b"*kW",
+    b"NaN", b"Infinity", b"-Infinity", b"1e308", b"-1e308", b"1e999", b"null", b"true", b"[]",
+    b"{}", b'""', b"0", b"-0.0", b"9" * 400, b"9" * 5000, b"[" * 2000, b'{"a":' * 500,
+    b"\xff\xfe", b"\0", b"unavailable", b"1970-01-01T00:00:00Z", b"9999-12-31T23:59:59+00:00", b",",
+    b";", b'"', b"*kW",
     "٣".encode(), "²".encode(), "\ud800".encode("utf-8", "surrogatepass"),
 ]  # fmt: skip
 

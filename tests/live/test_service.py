@@ -326,6 +326,29 @@ def test_days_without_readings_cost_nothing(tmp_path):
     assert lines == []
 
 
+def test_the_days_of_a_ledger_are_those_of_its_zone(tmp_path):
+    """Hours at UTC midnight in Adelaide (9:30 ahead) lie in two days, and both are paid for."""
+    trace = make_trace(1.5, interval_s=900.0)
+    table, url = write_table(tmp_path / "meter.csv", trace), f"sqlite:///{tmp_path}/ledger.db"
+    change = DayChange(3000.0, 8000.0, zone="Australia/Adelaide")
+    open_ledger(url, create=change).close()
+    terms, witness, lines = make_terms(interval_s=900.0), Witness(), []
+    with State(tmp_path / "s.db", terms.describe()) as state:
+        feed = Feed(LineSource(table, follow=False), make_parser("csv"), by_readings=True)
+        account = LedgerAccount(url, "m1", "load", terms, state)
+        assert account.days_of(BEGIN // HOUR + 12) == ["2024-03-01"]
+        # From 13:00 to 14:00 UTC the day begins in Adelaide, in summer 10:30 ahead.
+        assert account.days_of(BEGIN // HOUR + 13) == ["2024-03-01", "2024-03-02"]
+        Service(terms, state, feed, [witness], account=account, log=lines.append).run()
+    with open_ledger(url) as ledger:
+        days = sorted(row["period"] for row in ledger.history("m1"))
+        released = [ledger.state_of(row["release"], row["source"]) for row in ledger.history("m1")]
+    assert days == ["2024-03-01", "2024-03-02"]
+    assert released.count("released") >= 1
+    assert len(witness.messages("window")) == 36
+    assert lines == []
+
+
 def test_a_torn_message_of_a_meter_that_sends_changes_is_not_logged(tmp_path):
     """When such a meter sends follows from its values, so the log must not tell it."""
     logs = []

@@ -147,3 +147,11 @@ def test_kills_at_random_points(tmp_path, victims, terms, kills, days):
         assert facts["waiting_for_broker"] == 0
     if kills >= 200 and victims == "mixed":
         assert min(facts["kills"].values()) > 30
+
+
+def test_the_marker_is_there_before_the_first_value(tmp_path):
+    """A crash between the first value and its marker must not look like an old copy."""
+    with State(tmp_path / "s.db", {}):
+        assert json.loads((tmp_path / "s.db.last").read_text())["window"] == -1
+    with State(tmp_path / "s.db", {}) as state:
+        assert state.last_window() is None

@@ -299,10 +299,10 @@ def daily_totals(house, meter):
     """A row with the energy of the day after the rows of each day."""
     kwh = meter.kwh(house.net)
     days = np.array(stamps(meter.starts[:-1], "%Y-%m-%d"))
-    rows = []
+    cells, rows = list(zip(utc_stamps(meter), meter.texts(kwh), strict=True)), []
     for day in np.unique(days):
         mine = np.flatnonzero(days == day)
-        rows += [(f"{utc_stamps(meter)[i]}", meter.texts(kwh)[i]) for i in mine]
+        rows += [cells[i] for i in mine]
         rows.append((f"Total {day}", f"{kwh[mine].sum():.3f}"))
     return Sheet(
         ["Start", "Usage (kWh)"], [list(c) for c in zip(*rows, strict=True)], {"step": meter.step}

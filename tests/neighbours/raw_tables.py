@@ -16,7 +16,7 @@ from tests.neighbours.raw_channels import Channel, Run, Words, make_channel, rea
 from hushmeter.checks import FloatArray, IntArray
 from hushmeter.read.column_roles import PlannedTable
 from hushmeter.read.columns import Column, times_of_day
-from hushmeter.read.headers import has_word, read_meaning
+from hushmeter.read.headers import has_word, read_meaning, split_words
 from hushmeter.read.recording import PublicFacts
 
 # What a plug writes while nothing runs.
@@ -157,17 +157,19 @@ class TableChannels:
     def _other_column(self, place: int, column: Column) -> None:
         """A column beside the meter: another direction, a plug, a cost, a peak, or unknown."""
         mine, meaning = self.parts[0], column.meaning
-        unit = meaning.unit or (self.unit if meaning.flow != "other" else "")
+        unit = meaning.unit or (self.unit if meaning.flow not in ("other", "price") else "")
         cells = [self.cells[int(self.rows[i])][place] for i in mine]
         silent = OFF.fullmatch(str(cells[0] if cells[0] is not None else "")) is not None
         if len({str(cell) for cell in cells}) == 1 and not silent:
             return
         if column.kind in ("number", "empty") or silent or self._mostly_numbers(cells):
-            if has_word(column.name, "peak", "largest") and meaning.unit in ("W", "kW"):
+            if (
+                has_word(column.name, "peak") or "max" in split_words(column.name)
+            ) and meaning.unit in ("W", "kW"):
                 self._add("peak", place, mine, False, unit)
             elif meaning.flow == "export" and unit:
                 self._add("export", place, mine, meaning.counter or self.planned.plan.counter, unit)
-            elif meaning.flow == "other" and has_word(column.name, "cost"):
+            elif meaning.flow == "price":
                 self._add("cost", place, mine, False, self.unit)
             elif meaning.flow in ("use", "net", "import") and unit and meaning.part != "tariff":
                 self._add("sum", place, mine, meaning.counter or self.planned.plan.counter, unit)

@@ -295,7 +295,7 @@ class RawFile:
         clock = read_row_times(task, plan.time)
         choice = RowChoice(task, plan, planned.layout, clock)
         parts = choice.parts(np.flatnonzero(clock.good))
-        stamp = find_stamp(task, clock, parts, planned.layout)
+        stamp = find_stamp(task, clock, np.concatenate(parts), planned.layout)
         zone = self.options.tz or plan.time.zone or "UTC"
         interval = self.recording.public.interval_s
 

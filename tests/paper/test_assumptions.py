@@ -142,3 +142,19 @@ def test_no_meter_within_the_error_exceeds_the_stated_tolerance():
         for seed in range(5)
     ]
     assert 0.7 * needed < max(measured) <= needed
+
+
+@pytest.mark.parametrize(("spike", "verdict"), [(30.0, "hold"), (90.0, "fail")])
+def test_the_tolerance_is_reported_at_the_quantile_and_at_the_maximum(spike, verdict):
+    states = np.zeros((101, 3), bool)
+    states[60:, 1] = True
+    extra = np.zeros(101)
+    extra[20:] = spike
+    check = PLAIN.check(trace_of(states, extra))
+    assert check.trace.covered == pytest.approx(98 / 99)
+    (said,) = [line for line in check.sentences if "The paper’s δ" in line]
+    assert "covers 98.99% of the jumps" in said
+    assert f"with δ = {spike:g} W" in said
+    # The margin is 70 W, so that Assumption 3 survives a δ below 35 W.
+    assert f"Assumption 3 would {verdict} (it holds at 5 W)" in said
+    assert not any("The paper’s δ" in line for line in PLAIN.check(trace_of(states)).sentences)

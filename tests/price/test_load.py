@@ -11,6 +11,7 @@ from hushmeter.price.load import (
     cluster_days,
     cluster_fidelity,
     describe_load,
+    fit_forecast,
     hourly_noise,
     whole_days,
 )
@@ -38,6 +39,64 @@ def test_the_forecast_of_a_short_trace_looks_one_hour_back():
 def test_the_forecast_skips_hours_whose_earlier_hour_is_missing():
     load = describe_load(hm.Trace([0.0, 5.0, 100.0, 107.0], 3600.0, steps=[0, 1, 5, 6]))
     assert load.forecast_w == pytest.approx(np.sqrt((25 + 49) / 2))
+
+
+def made_up_hours(days: int, seed: int) -> np.ndarray:
+    """Hours with a daily pattern, slow weather and noise [W]."""
+    rng = np.random.default_rng(seed)
+    pattern = 300 + 200 * np.sin(np.arange(24) / 24 * 2 * np.pi)
+    weather = np.repeat(np.cumsum(rng.normal(0, 20, days)), 24)
+    return np.tile(pattern, days) + weather + rng.normal(0, 150, 24 * days)
+
+
+def test_the_forecast_beats_the_mean_and_the_naive_ones_on_left_out_weeks():
+    hours = made_up_hours(60, 1)
+    found = fit_forecast(hours)
+    error = np.sqrt(found.square(0.0))
+    naive = [np.sqrt(((hours[lag:] - hours[:-lag]) ** 2).mean()) for lag in (24, 168)]
+    assert error < min(naive)
+    assert error < np.sqrt(found.mean_square)
+    # It cannot be better than the noise of the load itself.
+    assert error > 0.98 * 150
+    assert fit_forecast(hours[:48]) is None
+
+
+def test_the_error_of_the_forecast_under_noise_is_that_of_a_simulation():
+    """The noise is in all hours that are known, not in what is forecast."""
+    hours, sigma = made_up_hours(60, 2), 200.0
+    expected = fit_forecast(hours).square(sigma)
+    rng = np.random.default_rng(3)
+    found = []
+    for _ in range(20):
+        noisy = hours + rng.normal(0, sigma, hours.size)
+        # A fit to noisy hours includes the noise of the forecast hour itself.
+        found.append(fit_forecast(noisy).square(0.0) - sigma**2)
+    assert np.mean(found) == pytest.approx(expected, rel=0.03)
+    # Subtracting the known noise gives the error on the true load.
+    clean = fit_forecast(hours).square(0.0)
+    corrected = [
+        fit_forecast(hours + rng.normal(0, sigma, hours.size), sigma**2).square(0.0)
+        for _ in range(20)
+    ]
+    assert np.mean(corrected) == pytest.approx(clean, rel=0.08)
+
+
+def test_the_forecast_on_real_homes(shared_data):
+    """Left-out weeks of every home of CityLearn: better than the mean and both naive forecasts."""
+    from hushmeter.behaviour import read_profiles
+
+    file = next(shared_data.glob("homes/*.parquet"), None)
+    if file is None:
+        pytest.skip(f"no homes in {shared_data}")
+    days = read_profiles(file, missing="drop")
+    for home in np.unique(days.ids):
+        mine = days.ids == home
+        hours = 1000 * days.values[mine][np.argsort(days.days[mine])].ravel()
+        found = fit_forecast(hours)
+        naive = min(((hours[lag:] - hours[:-lag]) ** 2).mean() for lag in (24, 168))
+        assert found.square(0.0) < min(naive, found.mean_square), home
+        squares = [found.square(noise) for noise in (0, 100, 1000, 1e4, 1e6)]
+        assert (np.diff(squares) >= 0).all()
 
 
 def estimate_of(release, kind):

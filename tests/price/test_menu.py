@@ -180,8 +180,10 @@ def test_errors_of_released_hours_reach_every_number(use):
     done = hm.release_views(load, epsilon=2, home=HOME.subset(["kettle"]), rng=3)
     estimate = Estimate("home", "calendar", done.trace, done.view("hours").errors, done)
     buyer = Buyer(use=use, shape=0.7)
-    menu = price_menu(SMALL, estimate, epsilons=(0.1, 1.0), buyer=buyer, refine=0)
-    assert all(entry.surplus_se > 0 for entry in menu.entries)
+    menu = price_menu(SMALL, estimate, epsilons=(3.0, 8.0), buyer=buyer, refine=0)
+    # Worthless data are surely worthless: the synthetic home has no pattern to forecast.
+    assert all((entry.surplus_se > 0) == (entry.quality > 0) for entry in menu.entries)
+    assert use == "forecast" or menu.entries[-1].quality > 0
     assert menu.entries[0].surplus_se == menu.entries[0].willingness_se
     if use == "clusters":
         assert all(0 < entry.clusters_se < 0.3 for entry in menu.entries)
@@ -200,3 +202,18 @@ def test_errors_of_released_hours_reach_every_number(use):
         assert abs(slope) == pytest.approx(entry.willingness_se, rel=1e-3)
         slope = (other.forecast_w - entry.forecast_w) / small
         assert slope == pytest.approx(entry.forecast_se_w, rel=1e-3)
+
+
+@pytest.mark.parametrize("use", ["hourly", "forecast"])
+def test_nothing_is_paid_for_data_that_are_worse_than_none(use):
+    long = hm.synth.trace(HOME, 288 * 30, seed=5, interval_s=300.0).coarsen("1h")
+    menu = price_menu(
+        SMALL, long, epsilons=(0.001, 10.0), buyer=Buyer(use=use, handling=1.0), refine=0
+    )
+    worst, best = menu.entries[0], menu.entries[-1]
+    assert worst.hourly_noise_w > menu.load.hourly_sd_w
+    if use == "hourly" or worst.forecast_w >= menu.load.without_data_w:
+        assert worst.willingness == 0
+    assert worst.surplus < best.surplus
+    assert worst.forecast_w < worst.hourly_noise_w / 20, "noisy hours get no weight"
+    assert "worth nothing" in " ".join(menu.assumptions)

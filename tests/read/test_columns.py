@@ -266,7 +266,7 @@ def test_end_stamps_of_whole_days(save):
      ("Teruglevering", "export"), ("Einspeisung", "export"), ("Énergie injectée", "export"),
      ("Energía vertida", "export"), ("Energia immessa", "export"), ("To Grid (kWh)", "export"),
      ("Solar Energy", "production"), ("Tuotanto", "production"), ("Énergie produite", "production"),
-     ("From Powerwall (kWh)", "battery"), ("Gas (kWh)", "other"), ("Coût", "other"),
+     ("From Powerwall (kWh)", "battery"), ("Gas (kWh)", "other"), ("Coût", "price"),
      ("Temperatur", "other"), ("Spannung", "other"), ("L1 max W", "other"), ("fridge", ""),
      ("water heater", ""), ("Consumption 15 min (kWh)", "use")],
 )  # fmt: skip
@@ -293,10 +293,15 @@ def test_other_sources_than_electricity(text, source):
     assert find_source(text) == source
 
 
-def test_totals_without_circuits_are_no_home(tmp_path):
+def test_the_total_of_the_length_of_a_row_is_read(tmp_path):
     path = tmp_path / "file.csv"
-    rows = [f"2024-01-01T{hour:02d}:00Z,{hour},20" for hour in range(24)]
+    rows = [f"2024-01-01T{hour:02d}:00Z,{hour % 5},48" for hour in range(24)]
     path.write_text("\n".join(["Start,Hourly Total (kWh),Daily Total (kWh)", *rows]))
+    assert read_home_recording(path, need_circuits=False).trace.energy_kwh == pytest.approx(46)
+    both = "Hourly Total (kWh)+Daily Total (kWh)"
+    with pytest.raises(DataError, match="counts energy twice"):
+        read_home_recording(path, ReadOptions(value_column=both), need_circuits=False)
+    path.write_text("\n".join(["Start,First Total (kWh),Second Total (kWh)", *rows]))
     for need_circuits in (False, True):
-        with pytest.raises(DataError, match="clearly that of the meter: it may be 'Hourly Total"):
+        with pytest.raises(DataError, match="clearly that of the meter: it may be 'First Total"):
             read_home_recording(path, need_circuits=need_circuits)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
+from tests.read.random_layouts import ROUNDS
 from tests.read.test_mutations import CORPUS
 
 from hushmeter.errors import HushmeterError
@@ -53,3 +55,31 @@ def test_most_files_are_read():
     right = [entry for entry in wanted if (trace := read(entry, entry["flags"])) is not None
              and is_right(trace, entry)]  # fmt: skip
     assert len(right) >= 51, sorted({e["file"] for e in wanted} - {e["file"] for e in right})
+
+
+FACTS = {"--tz": "tz", "--unit": "unit", "--counter": "counter", "--decimal": "decimal"}
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=[entry["file"] for entry in ENTRIES])
+def test_the_advice_of_a_refusal_leads_to_the_truth(entry):
+    """A person answers what the refusal asks with facts, or with the first name that it lists."""
+    stated = dict(zip(entry["flags"][::2], entry["flags"][1::2], strict=True))
+    known = {FACTS.get(flag, flag[2:].replace("-", "_")): value for flag, value in stated.items()}
+    options: dict[str, str] = {}
+    for _ in range(ROUNDS + 1):
+        try:
+            path = CORPUS / entry["file"]
+            found = read_home_recording(path, ReadOptions(**options), need_circuits=False)
+        except HushmeterError as error:
+            asked = [name for name in re.findall(r"`(\w+)=", str(error)) if name in known]
+            new = [name for name in asked if name not in options]
+            if not new:
+                if entry["expected"] != "refuse" and re.search(r"`(tz|unit)=", str(error)):
+                    pytest.fail(str(error))
+                return
+            options[new[0]] = known[new[0]]
+            continue
+        assert entry["expected"] != "refuse" or entry.get("also_right"), options
+        assert is_right(found.trace, entry), options
+        return
+    pytest.fail(f"more than {ROUNDS} questions: {options}")

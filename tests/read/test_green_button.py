@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 import warnings
 
 import numpy as np
@@ -26,8 +27,8 @@ def test_values_become_watts_whatever_the_prefix(samples, save, prefix):
 
 
 def test_the_power_of_ten_and_power_units(samples, save):
-    milli = read_meter(save(samples.green_button(exponent=-3), "milli.xml"))
-    assert milli.readings[0] == pytest.approx(0.4)
+    tens = read_meter(save(samples.green_button(exponent=1), "tens.xml"))
+    assert tens.readings[0] == pytest.approx(4000)
     watts = read_meter(save(samples.green_button(uom=38), "watts.xml"))
     assert watts.readings[0] == 100.0
 
@@ -63,8 +64,7 @@ def test_other_feeds_are_refused(samples, save, change, message):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        (b"900</duration>", b"2592000</duration>", "30 days long: bills"),
-        (b"<value>100</value>", b"", "lacks its start or value"),
+        (b"<start>", b"<begin>", "not well-formed|lacks its start"),
         (b"<value>100</value>", b"<value>lots</value>", "is not numbers"),
         (b"<start>17", b"<start>99917", "outside 1970 … 2200"),
         (b"IntervalReading", b"Something", "without an IntervalReading"),
@@ -314,11 +314,55 @@ def test_an_exponent_that_is_no_number_and_a_missing_length(samples, save):
         read_meter(save(text.replace(b"Multiplier>0<", b"Multiplier>ten<"), "feed.xml"))
     bare = text.replace(b"<duration>900</duration>", b"")
     assert read_meter(save(bare, "feed.xml")).interval_s == 900
+    none = bare.replace(b"intervalLength>900<", b"intervalLength><")
+    assert read_meter(save(none, "feed.xml")).interval_s == 900
+    alone = re.sub(rb"(<IntervalReading>.*?</IntervalReading>)+", rb"\1", none)
+    alone = re.sub(
+        rb"(<IntervalReading>)(.*)<IntervalReading>.*?</IntervalReading>", rb"\1\2", alone
+    )
     with pytest.raises(DataError, match="no reading says how long its interval is"):
-        read_meter(save(bare.replace(b"intervalLength>900<", b"intervalLength><"), "feed.xml"))
+        read_meter(save(alone, "feed.xml"))
 
 
 def test_elements_that_nest_without_end_are_refused(save):
     deep = b"<feed>" + b"<a>" * 80 + b"</a>" * 80 + b"</feed>"
     with pytest.raises(DataError, match="nests its elements too deeply"):
         read_meter(save(deep, "feed.xml"))
+
+
+def test_bills_are_refused_by_their_starts_and_lengths(samples, save):
+    def month(found):
+        return f"<start>{int(found[1]) // 900 * 2_592_000 % 1_600_000_000}</start>".encode()
+
+    feed = samples.green_button().replace(b"900</duration>", b"2592000</duration>")
+    with pytest.raises(DataError, match="30 days long: bills"):
+        read_meter(save(re.sub(rb"<start>(\d+)</start>", month, feed), "feed.xml"))
+
+
+def test_a_reading_without_a_value_is_a_gap(samples, save):
+    feed = samples.green_button().replace(b"<value>100</value>", b"", 1)
+    whole, part = (read_meter(save(text, "feed.xml")) for text in (samples.green_button(), feed))
+    assert len(part) == len(whole) - 1
+
+
+@pytest.mark.parametrize("old", [b"<duration>900</duration>", b"900</duration>"])
+def test_lengths_come_from_the_starts(samples, save, old):
+    new = b"" if old.startswith(b"<") else b"3600</duration>"
+    feed = (
+        samples.green_button()
+        .replace(old, new)
+        .replace(b"<intervalLength>900</intervalLength>", b"")
+    )
+    found = read_meter(save(feed, "feed.xml"))
+    assert found.interval_s == 900
+    assert found.energy_kwh == pytest.approx(
+        read_meter(save(samples.green_button(), "a.xml")).energy_kwh
+    )
+
+
+@pytest.mark.parametrize("exponent", [-3, 3])
+def test_a_multiplier_that_no_home_fits_is_refused(samples, save, exponent):
+    path = save(samples.green_button(exponent=exponent), "feed.xml")
+    with pytest.raises(DataError, match="is not that of a home"):
+        read_meter(path)
+    assert read_meter(path, unit="Wh").energy_kwh > 0

@@ -11,6 +11,7 @@ import pytest
 
 import hushmeter
 from hushmeter.clock import check_zone
+from hushmeter.read.columns import Column, is_unix
 from hushmeter.read.headers import (
     PREPARATIONS,
     Layout,
@@ -20,6 +21,7 @@ from hushmeter.read.headers import (
     load_layouts,
     load_words,
     missing_marks,
+    read_meaning,
     split_words,
 )
 from hushmeter.read.recording import unit_factor
@@ -28,20 +30,61 @@ WORDS = load_words()
 LAYOUTS = load_layouts()
 
 
+def innocent_names():
+    lines = Path(__file__).with_name("innocent_names.txt").read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if line and line[0] not in "#["]
+
+
 @pytest.mark.parametrize("name", WORDS["words"])
-def test_a_list_holds_beginnings_of_words(name):
-    beginnings = WORDS["words"][name].split()
-    assert len(set(beginnings)) == len(beginnings)
-    for beginning in beginnings:
-        assert re.fullmatch(r"[a-zø]+\d*\$?|\d+\$", beginning), beginning
+def test_a_list_holds_words_as_headers_are_split(name):
+    words = WORDS["words"][name].split()
+    assert len(set(words)) == len(words)
+    for word in words:
+        assert re.fullmatch(r"\*?[^\W_]+(?:_[^\W_]+)*\*?", word), word
+        assert " ".join(split_words(word.strip("*").replace("_", " "))) == word.strip("*").replace(
+            "_", " "
+        )
 
 
-def test_a_beginning_matches_words_and_a_whole_word_only_itself():
+def test_a_word_matches_itself_and_a_star_any_letters():
     assert has_word("Einspeisung (kWh)", "export")
     assert has_word("gas", "gas")
     assert not has_word("gasoline", "gas")
     assert has_word("dagverbruik", "cost", "tariff") is False
     assert has_word("hoogtarief", "cost", "tariff")
+    assert has_word("energy from grid", "import")
+
+
+def test_names_of_circuits_rooms_and_tariffs_are_no_direction_time_or_price():
+    import pyarrow as pa
+
+    names = innocent_names()
+    assert len(set(names)) >= 300
+    watts = pa.array([150.0, 1600.0])
+    for name in names:
+        forms = (name, f"{name} (kWh)", f"{name} [W]", f"{name.lower().replace(' ', '_')}_kw")
+        for header in (*forms, name.upper()):
+            flow = read_meaning(header).flow
+            assert flow not in ("export", "production", "battery", "price", "net"), (header, flow)
+            assert not is_unix(Column(header, "", watts, ".", "number")), header
+
+
+@pytest.mark.parametrize(
+    ("header", "flow"),
+    [("NOK_per_kWh", "price"), ("perKwh", "price"), ("Preis ct/kWh", "price"),
+     ("Prix par kWh", "price"), ("gCO2/kWh", "price"), ("Verbrauch/kWh", "use"),
+     ("Usage per day (kWh)", "use"), ("W/m2", "other"),
+     ("A+ (kWh)", "import"), ("Active energy- (Wh)", "export"), ("Current usage (kW)", "use"),
+     ("Current (A)", "other"), ("Verbrauch Gesamt - 1.8.0", "use"), ("1-0:2.8.0 (kWh)", "export")],
+)  # fmt: skip
+def test_the_unit_comes_first(header, flow):
+    assert read_meaning(header).flow == flow
+
+
+def test_a_word_of_use_outranks_the_number_of_a_register():
+    assert not read_meaning("Verbrauch Gesamt - 1.8.0").counter
+    assert read_meaning("Zaehlerstand Gesamt - 1.8.0").counter
+    assert read_meaning("1-0:1.8.0 (kWh)").counter
 
 
 def test_the_rules_name_every_list_and_no_other():
@@ -56,6 +99,15 @@ def test_the_rules_name_every_list_and_no_other():
                 used.update(names)
     # The rules also take these from their own lists of names.
     used |= {"gas", "water", "heat", "export", "battery", "production", "generic"}
+    used |= {
+        "weak_export",
+        "weak_battery",
+        "weak_production",
+        "middles",
+        "starts",
+        "ends",
+        "other_times",
+    }
     assert used == set(WORDS["words"])
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.read.test_columns import TABLES, UNITS
 
-from hushmeter.errors import HushmeterError
+from hushmeter.errors import DataError, HushmeterError
 from hushmeter.read import ReadOptions, read_recording
 
 NUMBER = re.compile(r"(?<![\d:./T-])(\d+)([.,])(\d+)(?![\d:./-])")
@@ -75,15 +75,15 @@ def test_a_logger_with_jitter_keeps_its_gaps(save, rng):
     assert len(found[0].watts) <= 4000
 
 
-def test_repeated_times_are_gaps_whether_or_not_the_values_agree(save):
-    seconds = [*range(0, 12_000, 60), 600]
-    found = []
-    for last in (100, 107):
-        rows = "".join(f"{1_704_067_200 + s},{100 + s % 7}\n" for s in seconds[:-1])
-        text = f"timestamp,watts\n{rows}{1_704_067_200 + 600},{last}\n"
-        found.append(read_recording(save(text.encode(), "a.csv")))
-    assert_same_facts(found[0].public, found[1].public)
-    assert found[0].public.gaps == 1
+def test_of_equal_rows_one_is_kept_and_different_ones_are_refused(save):
+    rows = "".join(f"{1_704_067_200 + s},{100 + s % 7}\n" for s in range(0, 12_000, 60))
+    again = f"{1_704_067_200 + 600},{100 + 600 % 7}\n"
+    once, twice = (read_recording(save(f"timestamp,watts\n{rows}{end}".encode(), "a.csv"))
+                   for end in ("", again))  # fmt: skip
+    assert (twice.public.gaps, twice.public.duplicates) == (0, 1)
+    np.testing.assert_array_equal(once.watts, twice.watts)
+    with pytest.raises(DataError, match="several different values for one time"):
+        read_recording(save(f"timestamp,watts\n{rows}{1_704_067_200 + 600},9\n".encode(), "a.csv"))
 
 
 def test_one_changed_value_never_changes_the_kind_of_a_series(save, rng):

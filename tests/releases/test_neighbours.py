@@ -34,7 +34,7 @@ from hushmeter.read import read_bytes
 from hushmeter.releases.promise import Promise
 
 FEW, MANY = 9, 420
-TABLES, MANY_TABLES = 6, 300
+TABLES, MANY_TABLES = 4, 300
 
 
 @pytest.mark.parametrize("kind", WRITERS)
@@ -82,7 +82,7 @@ TABLE_SPANS = tuple(("appliance", span) for span in ("reading", "run", "day", "c
 
 @pytest.mark.parametrize("kind", TABLE_KINDS)
 def test_tables_of_neighbouring_files(kind):
-    """6 pairs of each kind of file with readings of a quarter of an hour or more."""
+    """4 pairs of each kind of file with readings of a quarter of an hour or more."""
     count_outcomes(kind, TABLES, check_tables, spans=TABLE_SPANS, days=3)
 
 

@@ -7,9 +7,9 @@ import pytest
 from tests.fleet.cases import new_ledger
 
 import hushmeter as hm
-from hushmeter.errors import BudgetError, InputError
+from hushmeter.errors import BudgetError, DataError, InputError
 from hushmeter.ledger import DayChange, open_ledger
-from hushmeter.releases.payment import covered_days, pay_for_release, price_of
+from hushmeter.releases.payment import covered_days, pay_for_release, price_of, save_paid
 
 KETTLE = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)], tolerance=20.0)
 
@@ -76,3 +76,33 @@ def test_the_days_of_values_with_a_margin():
     values = hourly(2, "2024-03-01T01:00Z")
     assert covered_days(values) == ["2024-03-01", "2024-03-02", "2024-03-03"]
     assert covered_days(values, 2 * 3600.0)[0] == "2024-02-29"
+
+
+@pytest.mark.parametrize("name", ["out.csv", "views"])
+def test_what_cannot_be_written_costs_nothing(tmp_path, name):
+    """The place is a file, or the release exists: nothing is charged, and the next try works."""
+    url, trace = new_ledger(tmp_path), hourly()
+    done = promise_of(trace, tables=() if name.endswith("csv") else ("views",)).release(trace)
+    (tmp_path / "blocked").write_text("a file, not a folder")
+    with pytest.raises(DataError, match="cannot be written"):
+        save_paid(url, done, tmp_path / "blocked" / name, meter="m")
+    with open_ledger(url) as ledger:
+        assert ledger.history("m") == []
+    files, payment = save_paid(url, done, tmp_path / name, meter="m")
+    assert payment.days == 3
+    assert all(file.exists() for file in files)
+    assert hm.verify(tmp_path / name).passed
+    with open_ledger(url) as ledger:
+        (release,) = {row["release"] for row in ledger.history("m")}
+        assert ledger.state_of(release, "m") == "released"
+    left = [path.name for path in tmp_path.iterdir() if path.name.startswith(".out")]
+    assert left == []
+
+
+def test_a_payment_that_is_refused_leaves_no_file(tmp_path):
+    url, trace = new_ledger(tmp_path), hourly()
+    done = promise_of(trace).release(trace)
+    save_paid(url, done, tmp_path / "one.csv", meter="m")
+    with pytest.raises(BudgetError):
+        save_paid(url, done, tmp_path / "two.csv", meter="m")
+    assert not [path for path in tmp_path.iterdir() if "two" in path.name]

@@ -21,14 +21,16 @@ def make_small_items() -> dict[str, ReproducedItem]:
     """
     every = figure_attackers.contenders
 
-    def fewer(home, **options):
-        return tuple(one for one in every(home, **options) if one.name != "rnn")
+    def fewer(home, *interval, **options):
+        return tuple(one for one in every(home, *interval, **options) if one.name != "rnn")
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(figure_attackers, "contenders", fewer)
+        patch.setattr(figure_attackers, "CERTIFYING_RELEASES", 4)
         patch.setattr(sources, "TRAIN_DAYS", 1)
         patch.setattr(appendices, "DAYS", 300)
         patch.setattr(appendices, "CLUSTERS", 6)
         made = {item: reproduce(item, SMALL) for item in ITEMS}
         appendices._measure.cache_clear()
+        figure_attackers.compare_building.cache_clear()
     return made

@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
+import hushmeter as hm
 from hushmeter import synth
 from hushmeter.attack.one_shot import solve_relaxed
 from hushmeter.errors import HushmeterError, InputError
 from hushmeter.home import Appliance, Home
 from hushmeter.noise import Gaussian, Laplace, Staircase
+from hushmeter.theory.bounds import bounds
 from hushmeter.theory.exact import (
     ContinuousLaplace,
     appliance_accuracy,
@@ -235,3 +237,39 @@ def test_every_rule_for_infeasible_jumps_equals_quadrature(rule):
         expected = np.trapezoid(correct.mean(axis=1) * density, step)
         found = exact_curve(home, [scale], switched, unexplained=rule)
         assert found[0] == pytest.approx(expected, abs=2e-5)
+
+
+LEVELLED = hm.Home(
+    [hm.Appliance("heat pump", levels=(600.0, 1500.0)), hm.Appliance("kettle", 1000.0)], 20.0
+)
+
+
+@pytest.mark.parametrize("scale", [30.0, 300.0, 3000.0])
+def test_levels_are_increments_as_for_the_attacker(scale):
+    """The exact accuracy is that of the attacker on the readings of a home with levels."""
+    trace = hm.synth.trace(LEVELLED, 1500, 0.9, seed=2)
+    mechanism = hm.Laplace(1.0, scale, grid=1.0)
+    attacker, inside = hm.attackers["one-shot"](LEVELLED), ~trace.run_starts
+    found = []
+    for seed in range(30):
+        noisy = trace.replace_readings(mechanism.release(trace.readings, rng=seed))
+        named = attacker.predict_switches(noisy, known_states=trace.truth(), rng=seed)
+        found.append((named[inside] == trace.switches[inside]).mean())
+    exact = hm.exact_accuracy(LEVELLED, mechanism=mechanism, trace=trace)
+    error = np.std(found, ddof=1) / np.sqrt(len(found))
+    assert abs(np.mean(found) - exact) < 4.9 * error + 1e-3  # Rounding moves a jump by up to 1 W.
+
+
+def test_results_about_one_power_refuse_levels():
+    trace = hm.synth.trace(LEVELLED, 50, 0.9, seed=2)
+    noise = hm.Laplace(1.0, 100.0, grid=1.0)
+    for ask in (
+        lambda: hm.exact_accuracy(LEVELLED, mechanism=noise, readings=trace),
+        lambda: bounds(LEVELLED, 1.0),
+        lambda: bounds(LEVELLED, 1.0, readings=50),
+    ):
+        with pytest.raises(hm.errors.InputError, match="heat pump has levels"):
+            ask()
+    plain = LEVELLED.one_power_each()
+    assert 0 < hm.exact_accuracy(plain, mechanism=noise, readings=trace) < 1
+    assert float(bounds(plain, 1.0).upper) <= 1

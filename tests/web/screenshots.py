@@ -1,7 +1,7 @@
 """Makes the pictures of the page in the documentation: `python -m tests.web.screenshots`.
 
-Every picture shows the whole page with a file of a simulated household: four weeks of hourly
-readings as Green Button XML, and four days of readings of 6 s as CSV. One shows the page of a
+Every picture shows the whole page with a file of a simulated household: eight weeks of half
+hours as Green Button XML, and four days of readings of 6 s as CSV. One shows the page of a
 stream of three days.
 """
 
@@ -87,13 +87,16 @@ def take_stream(browser: Any, folder: Path, path: Path) -> None:
 def write_files(folder: Path) -> dict[str, Path]:
     """Readings of a simulated household as two files."""
     hourly, fine = folder / "my-meter.xml", folder / "my-logger.csv"
-    hm.write_meter(hourly, hm.synth.household(28, interval_s=3600.0, zone=ZONE, seed=2).trace)
+    hm.write_meter(hourly, hm.synth.household(56, interval_s=1800.0, zone=ZONE, seed=2).trace)
     hm.write_meter(fine, hm.synth.household(4, interval_s=6.0, zone=ZONE, seed=2).trace)
     return {"hourly": hourly, "6 s": fine}
 
 
 def show(browser: Any, address: str, file: Path, device: dict[str, Any], scheme: str) -> Any:
-    """The page with a file, after somebody has ticked that the kettle must stay hidden."""
+    """The page with a file, after somebody has ticked what nobody should know.
+
+    Nobody should know the times of the first file, and whether the kettle ran in the other one.
+    """
     context = browser.new_context(
         **device, color_scheme=scheme, reduced_motion="reduce", timezone_id=ZONE
     )
@@ -101,11 +104,13 @@ def show(browser: Any, address: str, file: Path, device: dict[str, Any], scheme:
     page.goto(address)
     page.set_input_files("#file", file)
     wait_until_drawn(page)
-    for field in ("have", "hide"):
-        page.check(f"#{field} input[value=kettle]", force=True)
-        page.wait_for_timeout(100)
-        wait_until_drawn(page)
+    hidden = "#have input[value=kettle]"
+    page.check(hidden if file.suffix == ".csv" else "#people input >> nth=0", force=True)
+    page.wait_for_timeout(100)
+    wait_until_drawn(page)
     page.wait_for_selector("#verdict strong")
+    page.wait_for_selector("#left li", timeout=120_000)
+    page.wait_for_function("() => document.querySelector('#left-note').textContent.includes('50')")
     # Plotly draws the last texts of a chart a moment after the chart.
     page.wait_for_timeout(300)
     page.evaluate("() => { document.activeElement.blur(); scrollTo(0, 0); }")

@@ -70,7 +70,7 @@ def test_a_body_that_never_ends_is_cut_off():
         while part := line.recv(4096):
             answer += part
         assert answer.startswith(b"HTTP/1.1 504")
-        assert b"the request did not arrive within 0.3 s" in answer
+        assert b"the request did not arrive in time" in answer
 
 
 def test_single_bytes_do_not_prolong_a_body():
@@ -92,3 +92,32 @@ def test_a_client_that_leaves_is_no_fault(sent, caplog):
         assert client.get("/api/about").status_code == 200
     assert "fault" not in caplog.text
     assert "Traceback" not in caplog.text
+
+
+def test_a_body_must_come_at_a_rate(monkeypatch):
+    """An upload that sends a little now and then gives up its place before the time limit."""
+    monkeypatch.setattr("hushmeter.web.security.PATIENCE_S", 0.3)
+    with serving(Settings(request_s=600.0)) as client, ExitStack() as stack:
+        line = connect(client, stack, HALF_BODY)
+        answer = b""
+        while part := line.recv(4096):
+            answer += part
+        assert answer.startswith(b"HTTP/1.1 504")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ("a." * 20_000) + "a = 1",
+        "[" + "a." * 20_000 + "a]",
+        "a = " + "[" * 20_000,
+        "a = " + "{b=" * 20_000,
+        'x = "y"\n' + '"a" . ' * 20_000 + "a = 1",
+    ],
+    ids=["key", "table", "arrays", "tables", "quoted"],
+)
+def test_a_deep_home_takes_neither_time_nor_memory(text):
+    with serving() as client:
+        answer = client.post("/api/homes/read", files={"file": ("home.toml", text.encode())})
+        assert answer.status_code in (400, 413)
+        assert client.get("/api/about").status_code == 200

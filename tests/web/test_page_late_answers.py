@@ -200,7 +200,7 @@ def test_a_late_plan_leaves_the_typed_epsilon_alone(page, page_server, hold):
     # Nothing can be released before the plan for what is ticked has arrived.
     page.click("#prepare", force=True)
     assert releases == []
-    assert "no noise is chosen" in page.inner_text("#download-stake")
+    assert "tick what nobody should be able to tell" in page.inner_text("#download-stake")
     page.fill("#epsilon", "2")
     let_through(page, plans, "plan")
     assert page.input_value("#epsilon") == "2"

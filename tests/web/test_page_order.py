@@ -97,13 +97,11 @@ def test_the_purpose_and_the_ticks_change_the_plan(page, page_server, files):
         lambda: page.check("input[name=purpose][value=month]", force=True),
         lambda: page.select_option("#odds", "0.9"),
         lambda: tick(page, "have", "car charger"),
-        lambda: tick(page, "hide", "car charger"),
     ):
         act()
         page.wait_for_timeout(60)
         wait_until_drawn(page)
         figures.append(page.inner_text("#verdict .figure"))
-    assert figures[3] == figures[2], "what somebody has does not change the noise"
     assert len(set(figures)) == 4
     assert "kWh" in figures[1]
     unfold(page)

@@ -86,8 +86,10 @@ def test_the_policy_lets_nothing_in_but_the_servers_own(client):
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "127.0.0.1.evil.example", "0.0.0.0:80", "", "[", "127.0.0.1@evil"]
-)
+    "host",
+    ["evil.example", "127.0.0.1.evil.example", "0.0.0.0:80", "", "[", "127.0.0.1@evil",
+     "evil@127.0.0.1", "evil:1@127.0.0.1:80", "127.0.0.1/x", "127.0.0.1#x"],
+)  # fmt: skip
 def test_another_name_is_refused(client, host):
     for path in ("/", "/api/about", "/static/main.js"):
         sentence = sentence_of(client.get(path, headers={"Host": host}), 403)

@@ -8,33 +8,13 @@ network (`network`).
 from __future__ import annotations
 
 from importlib import import_module
+from pkgutil import iter_modules
 from types import ModuleType
 
-__all__ = [
-    "base",
-    "bayes",
-    "beam",
-    "chains",
-    "combinatorial",
-    "contract",
-    "factorial_hmm",
-    "hierarchical",
-    "level_search",
-    "levels",
-    "loads",
-    "network",
-    "one_shot",
-    "recurrent_net",
-    "registry",
-    "remove_solar",
-    "semi_blind",
-    "strongest",
-    "super_state_hmm",
-    "tcn",
-]
+_MODULES = frozenset(module.name for module in iter_modules(__path__))
 
 
 def __getattr__(name: str) -> ModuleType:
-    if name in __all__:
+    if name in _MODULES:
         return import_module(f"hushmeter.attack.{name}")
     raise AttributeError(f"module 'hushmeter.attack' has no attribute {name!r}")

@@ -137,7 +137,7 @@ def _print_story(file: Path, home: Path) -> None:
         f"What shows: {shown}",
         *promise.sentences,
         f"What it costs: {' '.join(compare_promise(request, promise, facts, trace))}",
-        f"How: hushmeter release {file} --home {home} --hide {HIDE} -o shared.csv",
+        f"How: hushmeter release {file} --home {home} --hide {HIDE} -o shared",
     )
 
 

@@ -50,7 +50,7 @@ def fleet(
     max_epsilon: Annotated[float, given.MAX_EPSILON] = 20.0,
     ledger: Annotated[str, given.LEDGER],
     period: Annotated[
-        str, typer.Option(help="Period that the ledger charges: each UTC day or month.")
+        str, typer.Option(help="Period that the ledger charges: each day or month of its zone.")
     ] = "day",
     stream: Annotated[str, given.STREAM] = "load",
     interval: Annotated[str | None, given.INTERVAL] = None,
@@ -68,6 +68,14 @@ def fleet(
     head: Annotated[
         str | None, given.job_option(help="Refuse a ledger without this earlier high-water mark.")
     ] = None,
+    load: Annotated[
+        str | None,
+        noise_option(help="Mean load of a meter in watts, as far as it is public."),
+    ] = None,
+    accept_noise: Annotated[
+        bool, noise_option("--accept-noise", help="Accept noise above the stated --load.")
+    ] = False,
+    sign: Annotated[Path | None, given.job_option(help="Sign the manifest with this key.")] = None,
     dry_run: Annotated[bool, given.DRY_RUN] = False,
     resume: Annotated[bool, given.RESUME] = False,
     output: Annotated[Path, given.NEW_FOLDER],
@@ -118,6 +126,9 @@ def fleet(
             correct,
             dry_run,
             head,
+            None if load is None else parse_watts("load", load),
+            accept_noise,
+            sign,
         )
 
     _run_job(
@@ -134,7 +145,7 @@ def fleet_sums(
     ] = "household-day",
     period: Annotated[
         str | None,
-        typer.Option(help="UTC days of the release: 2024-01-01..2024-01-31; others are left out."),
+        typer.Option(help="Days of the release: 2024-01-01..2024-01-31; others are left out."),
     ] = None,
     run: Annotated[
         str | None,
@@ -147,7 +158,9 @@ def fleet_sums(
     noise: Annotated[
         str, noise_option(help="laplace, gaussian, or best: the one with the smaller error.")
     ] = "best",
-    every: Annotated[str, typer.Option(help="UTC bin of a sum: hour or day.")] = "hour",
+    every: Annotated[
+        str, typer.Option(help="Bin of a sum: hour (UTC) or day (of the ledger).")
+    ] = "hour",
     clamp: Annotated[str, given.CLAMP],
     by: Annotated[
         str, typer.Option(help="Columns with nested groups, coarsest first: region,feeder.")
@@ -174,6 +187,14 @@ def fleet_sums(
     columns: Annotated[str | None, given.COLUMNS] = None,
     spark: Annotated[str | None, given.SPARK] = None,
     jobs: Annotated[int, given.JOBS] = 1,
+    load: Annotated[
+        str | None,
+        noise_option(help="Mean load of the smallest group in watts, as far as it is public."),
+    ] = None,
+    accept_noise: Annotated[
+        bool, noise_option("--accept-noise", help="Accept noise above the stated --load.")
+    ] = False,
+    sign: Annotated[Path | None, given.job_option(help="Sign the manifest with this key.")] = None,
     dry_run: Annotated[bool, given.DRY_RUN] = False,
     resume: Annotated[bool, given.RESUME] = False,
     output: Annotated[Path, given.NEW_FOLDER],
@@ -191,7 +212,8 @@ def fleet_sums(
     a --cap on the energy of a household's day, which must be public, makes it much smaller.
     Groups, times and the membership of meters are public. The ledger charges every member for
     every day. Sums of nested groups are joined by least squares, and the peak of every group has
-    bounds. Hours of the day are those of --tz. The tables are written to OUT_DIR, with a manifest.
+    bounds. Days are those of the ledger, and hours of the day those of --tz. The tables are written
+    to OUT_DIR, with a manifest.
 
     Example: hushmeter fleet-sums readings -e 1 --clamp 0,15000 --ledger sqlite:///l.db -o sums
     """
@@ -229,6 +251,9 @@ def fleet_sums(
             jobs=jobs,
             resume=resume,
             dry_run=dry_run,
+            load_w=None if load is None else parse_watts("load", load),
+            accept_noise=accept_noise,
+            signing_key=sign,
         )
 
     frame = JobFrame("fleet-sums", source, output, log_format, metrics, spark)
@@ -258,7 +283,7 @@ def fleet_stats(
 
     The errors follow from the known noise alone. The true number is within one standard error
     two times out of three, and within two of them 19 times out of 20. Days and months are those of
-    UTC, or of the time zone of a calendar release.
+    the ledger's time zone, or of that of a calendar release.
 
     Example: hushmeter fleet-stats out --by group --every hour -o feeders.csv
     """
@@ -346,7 +371,7 @@ class JobFrame:
 def _run_job(
     frame: JobFrame,
     ask: Callable[[], tuple[Terms, JobOptions]],
-    show: Callable[[FleetRelease, Path], None],
+    show: Callable[[FleetRelease, Path, float | None], None],
     json: bool,
 ) -> None:
     """Release a fleet and print what was released; exit with code 1 if something was left out."""
@@ -372,7 +397,7 @@ def _run_job(
         if json:
             print_json(done.manifest)
         else:
-            show(done, output)
+            show(done, output, options.load_w)
         if not done.complete:
             if not job.is_json:
                 sentence = _left_out(done.manifest, terms.period, output)
@@ -425,7 +450,7 @@ def _note_counts(job: JobLog, facts: dict[str, Any]) -> None:
     )
 
 
-def _print_summary(done: FleetRelease, output: Path) -> None:
+def _print_summary(done: FleetRelease, output: Path, load_w: float | None) -> None:
     """Print the main facts of a manifest of series."""
     from hushmeter.formatting import format_watts
 
@@ -444,7 +469,16 @@ def _print_summary(done: FleetRelease, output: Path) -> None:
     for column in facts["kept_without_noise"]:
         typer.echo(f"published without noise, exactly as in the input: column {column!r}")
     _print_promise(facts)
+    _print_errors(done, load_w)
     _print_end(facts, output)
+
+
+def _print_errors(done: FleetRelease, load_w: float | None) -> None:
+    """Print how far the noise moves every number of every table."""
+    from hushmeter.fleet.job import errors_of
+
+    for one in errors_of(done.job.terms, load_w):
+        typer.echo(one.sentence)
 
 
 def _print_promise(facts: dict[str, Any]) -> None:
@@ -522,16 +556,11 @@ _TITLES = {
 """Columns of the printed tables after the group, and their titles."""
 
 
-def _print_sums(done: FleetRelease, output: Path) -> None:
+def _print_sums(done: FleetRelease, output: Path, load_w: float | None) -> None:
     """Print the promise and the first rows of every table."""
-    from hushmeter.trace import JOULES_PER_KWH
-
     promise = done.manifest["promise"]
     _print_promise(done.manifest)
-    for one in promise["tables"]:
-        if one["table"] == "sums":
-            error = one["error"] * promise["cells"]["interval_s"] / JOULES_PER_KWH
-            typer.echo(f"standard error of every sum: {error:.3g} kWh")
+    _print_errors(done, load_w)
     for name, table in done.tables.items():
         _print_sums_table(name, table, promise)
     _print_end(done.manifest, output)

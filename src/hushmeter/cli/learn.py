@@ -42,6 +42,9 @@ HEADER = """\
 
 """
 
+EXPLAIN = rare_option(help="Print which rule decided about columns, unit, zone and rows.")
+REDACT = rare_option(help="Write a sample without identities and with scaled values to -o.")
+
 LEARN_OPTIONS = ("time_column", "unit", "tz", "building")
 """Options of the reader that a data set may need."""
 
@@ -56,20 +59,25 @@ def inspect(
     output: Annotated[Path | None, FIGURE] = None,
     force: Annotated[bool, FORCE] = False,
     json: Annotated[bool, JSON] = False,
+    explain: Annotated[bool, EXPLAIN] = False,
+    redact: Annotated[bool, REDACT] = False,
 ) -> None:
     """Print what a file of readings holds and what it shows about the home.
 
     The findings come from the readings alone: base load, absences, daily rhythm, kinds of loads.
     With -o, a figure shows every hour of every day, a typical day and the clearest events.
     A release is read with its receipt: the findings are those of somebody who knows its noise.
+    If a file is misread, --explain and --redact make what a report about it needs.
 
     Example: hushmeter inspect meter.xml.gz -o picture
     """
     from hushmeter.learn.inspection import inspect_recording, sentences
     from hushmeter.read import read_home_recording
-    from hushmeter.releases.files import is_release
 
-    if is_release(file):
+    if explain or redact:
+        _explain_file(file, options, None if not redact else output or Path("sample.csv"), force)
+        return
+    if _is_release(file):
         _inspect_release(file, options.tz, output, json)
         return
     if output is not None:
@@ -84,9 +92,20 @@ def inspect(
     shown = found.findings
     if shown.findings:
         print_list("What these readings show:", [one.sentence for one in shown.findings])
-    print_sentences(*shown.notes, *shown.withheld)
+    print_sentences(*shown.notes, *shown.withheld, *recording.remarks)
     print_files(pictures)
-    print_sentences(f"Next: {_next(file, options, bool(found.recording.trace.names))}")
+    print_sentences(f"Next: {_next(file, options, found.recording.trace)}")
+
+
+def _is_release(file: Path) -> bool:
+    """True for a release; the package of releases is loaded only if there may be one."""
+    from hushmeter.files import receipt_path
+
+    if not receipt_path(file).exists():
+        return False
+    from hushmeter.releases.files import is_release
+
+    return is_release(file)
 
 
 def _inspect_release(place: Path, tz: str | None, output: Path | None, json: bool) -> None:
@@ -112,15 +131,36 @@ def _inspect_release(place: Path, tz: str | None, output: Path | None, json: boo
     print_sentences(*shown.notes, *shown.withheld)
 
 
-def _next(file: Path, options: ReadOptions, sub_metered: bool) -> str:
+def _explain_file(file: Path, options: ReadOptions, sample: Path | None, force: bool) -> None:
+    """Print which rule decided what, or write a sample that can be sent with a report."""
+    from hushmeter.files import refuse_overwrite
+    from hushmeter.read import reports
+
+    if sample is None:
+        print_list(f"How {file} was read:", reports.explain(file, options))
+        return
+    refuse_overwrite(sample, force)
+    sample.write_text(reports.redact(file, options), encoding="utf-8")
+    print_files([str(sample)])
+    print_sentences("Look through the sample before you send it.")
+
+
+SHORT_S = 60.0
+"""Longest readings in which single appliances show, and not only habits [s]."""
+
+
+def _next(file: Path, options: ReadOptions, trace: Trace) -> str:
     """The next command for the file, with the same options of the reader."""
     from shlex import quote
 
-    if sub_metered:
+    if trace.names:
         return f"hushmeter learn {quote(str(file))} -o home.toml" + repeat_options(
             options, LEARN_OPTIONS
         )
-    return f"hushmeter advise {quote(str(file))} --hide kettle" + repeat_options(options)
+    name, given = quote(str(file)), repeat_options(options)
+    if trace.interval_s <= SHORT_S:
+        return f"hushmeter advise {name} --hide kettle{given}"
+    return f'hushmeter release {name} --hide "when we get up"{given} -o shared'
 
 
 def _refuse_overwrite(output: Path, force: bool) -> None:

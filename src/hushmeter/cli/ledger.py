@@ -32,6 +32,9 @@ def init(
     delta: Annotated[
         float, typer.Option(help="Charge the composed ε at this δ, not the sum over all readings.")
     ] = 0.0,
+    tz: Annotated[
+        str, typer.Option(help="Time zone of the days and months that are charged.")
+    ] = "UTC",
     json: Json = False,
 ) -> None:
     """Make an empty ledger; an existing one is left unchanged.
@@ -39,14 +42,15 @@ def init(
     A ledger declares once which change of a customer's day it protects, and charges every release
     the ε (and δ) of that change: any readings within --clamp, to which every release must then
     clamp its readings, or a --change of the power and the energy of a day. With --delta it uses the
-    composed ε of Laplace and staircase noise wherever that is less.
+    composed ε of Laplace and staircase noise wherever that is less. Days are those of --tz: name
+    the time zone of your nightly extracts, so that the readings of each extract are one period.
 
-    Example: hushmeter ledger init --ledger sqlite:///ledger.db --clamp 0,15000
+    Example: hushmeter ledger init --ledger sqlite:///ledger.db --clamp 0,15000 --tz Europe/London
     """
     from hushmeter.errors import DataError
     from hushmeter.ledger import open_ledger
 
-    protects = _declared(clamp, change)
+    protects = _declared(clamp, change, tz)
     with open_ledger(ledger, create=protects, composition_delta=delta) as opened:
         head = opened.head()
         if head.count > 1:
@@ -197,7 +201,7 @@ def export(
     print_files([output])
 
 
-def _declared(clamp: str | None, change: str | None) -> DayChange:
+def _declared(clamp: str | None, change: str | None, zone: str) -> DayChange:
     """Return the change that a new ledger declares."""
     from hushmeter.errors import InputError
     from hushmeter.ledger import DayChange
@@ -209,8 +213,8 @@ def _declared(clamp: str | None, change: str | None) -> DayChange:
             "--clamp, such as 0,15000, or --change, such as 3kW,8kWh."
         )
     if clamp is not None:
-        return DayChange.within(*parse_clamp(clamp))
-    return DayChange.parse(str(change))
+        return DayChange.within(*parse_clamp(clamp), zone)
+    return DayChange.parse(str(change), zone)
 
 
 def _frame(text: str | None) -> tuple[int, str] | str | None:

@@ -329,6 +329,7 @@ def takes_request(
 def make_request(values: dict[str, Any], defaults: dict[str, Any] | None = None) -> Request:
     """Make the request that options mean; None stands for an option that is not used."""
     from hushmeter.appliance_kinds import catalogue
+    from hushmeter.home import Appliance
     from hushmeter.noise.mechanism import parse_clamp
     from hushmeter.releases.request import Request
 
@@ -343,7 +344,8 @@ def make_request(values: dict[str, Any], defaults: dict[str, Any] | None = None)
         given["clamp"] = parse_clamp(given["clamp"])
     fields = {**(defaults or {}), **given}
     if not {"hide", "epsilon"} & {*values, *fields}:
-        fields["hide"] = list(catalogue) if home is None else home.appliances
+        everything = (Appliance.from_words(name) for name in catalogue)
+        fields["hide"] = everything if home is None else home.appliances
     elif "hide" not in values and "epsilon" not in fields:
         raise InputError("give the ε of the unit of protection with -e.")
     return Request(home=home, **fields)

@@ -124,18 +124,15 @@ def release(
     own_use = compare_promise(request, promise, facts, recording.trace)
     done = replace(done, private=replace(done.private, own_use=own_use))
     earlier = find_earlier_releases(output.parent, recording.trace)
+    warnings = _warnings(done, earlier)
     if ledger is None or ledger_meter is None:
-        files, paid = done.save(output, force=force, signing_key=sign), []
+        files = done.save(output, force=force, signing_key=sign)
     else:
-        from hushmeter.files import sha256_of
-        from hushmeter.releases.payment import pay_for_release
+        from hushmeter.releases.payment import save_paid
 
-        with pay_for_release(ledger, done, meter=ledger_meter, stream=stream) as payment:
-            files = done.save(output, force=force, signing_key=sign)
-            # The receipt of a folder has the SHA-256 of all its files.
-            payment.written(sha256_of(output / "receipt.json" if output.is_dir() else output))
-        paid = [payment.sentence]
-    warnings = [*_warnings(done, earlier), *paid]
+        account = {"meter": ledger_meter, "stream": stream}
+        files, payment = save_paid(ledger, done, output, force=force, signing_key=sign, **account)
+        warnings.append(payment.sentence)
     if json:
         _print_json(done, recording, warnings, files)
     else:
@@ -272,8 +269,9 @@ def verify(
     """Check a release against its receipt, or the folder of a fleet against its manifest.
 
     For a release: the SHA-256 of its files, the rows, every number and sentence of the receipt, the
-    estimates of its tables and the signature. For a fleet: the SHA-256 and rows of every file, and
-    files that the manifest does not list. The exit code is 1 if anything differs.
+    estimates of its tables and the signature. For a fleet: the SHA-256 and rows of every file, the
+    promise and the charge, files that the manifest does not list, and the signature. The exit code
+    is 1 if anything differs.
 
     Example: hushmeter verify out.csv --key publisher.pub
     """

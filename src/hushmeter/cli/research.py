@@ -98,6 +98,13 @@ def bounds(
     if known is None:
         raise InputError(NO_HOME)
     label = home or ", ".join(known.names)
+    levelled = [one.name for one in known.appliances if one.levels]
+    known = known.one_power_each()
+    if levelled and not json:
+        print_sentences(
+            "The theorems are about one power for each appliance: the mean power is used for "
+            f"{', '.join(levelled)}."
+        )
     if readings is not None:
         if output is not None:
             raise InputError("a figure is drawn for one jump only; leave out --readings or -o.")

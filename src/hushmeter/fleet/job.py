@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
@@ -22,8 +23,8 @@ from hushmeter.ledger.charges import PERIODS, epsilon_text
 from hushmeter.privacy.units import Metered
 from hushmeter.releases.receipt import describe_promise
 from hushmeter.releases.request import Request
+from hushmeter.trace import JOULES_PER_KWH, SECONDS_PER_DAY, SECONDS_PER_HOUR, check_interval
 from hushmeter.trace import UNITS as UNITS_OF_VALUES
-from hushmeter.trace import check_interval
 
 if TYPE_CHECKING:
     from hushmeter.ledger import Ledger
@@ -96,7 +97,7 @@ class FleetTerms(Request):
     """The request of an operator for the series of a fleet; ε protects any value in the clamp."""
 
     interval_s: int = 900  # Length of a reading [s]
-    period: str = "day"  # UTC calendar period that the ledger charges
+    period: str = "day"  # Civil period, in the time zone of the ledger, that is charged
 
     def __post_init__(self) -> None:
         if self.clamp is None:
@@ -172,6 +173,51 @@ def describe_charge(terms: Terms, protects: DayChange, composition_delta: float)
 
 
 @dataclass(frozen=True)
+class TableError:
+    """The standard error of every number of a table, from the noise and the grid alone."""
+
+    table: str
+    error: float  # In kWh, or in meters for the counts of quantiles
+    unit: str
+    share: float | None = None  # Share of the stated load, if one was stated
+
+    @property
+    def sentence(self) -> str:
+        """The error in words."""
+        share = "" if self.share is None else f", {100 * self.share:.3g} % of the stated load"
+        size = f"{self.error:.3g} {self.unit}"
+        return f"standard error of every number of {self.table}: {size}{share}"
+
+
+def errors_of(terms: Terms, load_w: float | None = None) -> list[TableError]:
+    """Return the errors of all tables, beside the mean load of a group, or of a meter [W].
+
+    A number is the energy of one reading, of one bin, or of an hour of the day over all days of
+    the period, of which there is at least one.
+    """
+    if isinstance(terms, FleetTerms):
+        noise = terms.promise.noise
+        error = math.hypot(noise.std, noise.grid / math.sqrt(12))
+        sizes = {"readings": (error, terms.interval_s)}
+    else:
+        seconds = {
+            "sums": SECONDS_PER_DAY if terms.every == "day" else SECONDS_PER_HOUR,
+            "shape": SECONDS_PER_HOUR * max(1, terms.day_count),
+            "quantiles": 0,
+        }
+        sizes = {table: (terms.promise.error(table), seconds[table]) for table in terms.tables}
+    found = []
+    for table, (error, length) in sizes.items():
+        if not length:
+            found.append(TableError(table, error, "meters"))
+            continue
+        joules = error * terms.interval_s
+        share = None if load_w is None else joules / (load_w * length)
+        found.append(TableError(table, joules / JOULES_PER_KWH, "kWh", share))
+    return found
+
+
+@dataclass(frozen=True)
 class FleetJob:
     """A release: its terms, its folders, its identity and its secret."""
 
@@ -189,7 +235,9 @@ class FleetJob:
     keep: tuple[str, ...] = ()
     # What the input files do not state themselves
     form: InputFormat = field(default_factory=InputFormat)
-    # The promise and what the ledger charges, as plain facts; `paid_in` finds them
+    # Time zone of the days and months, the promise, and what the ledger charges, as plain facts;
+    # `paid_in` finds them
+    zone: str = "UTC"
     promise: dict[str, Any] = field(default_factory=dict, repr=False)
     price: dict[str, Any] = field(default_factory=dict)
     # The release key. Anyone who has it can remove the noise
@@ -244,8 +292,12 @@ class FleetJob:
 
     def paid_in(self, ledger: Ledger) -> FleetJob:
         """Return the job with its promise and the price that its ledger asks, or refuse it."""
-        price = describe_charge(self.terms, ledger.protects, ledger.composition_delta)
-        return replace(self, promise=plain(self.terms.describe()), price=plain(price))
+        terms, protects = self.terms, ledger.protects
+        if isinstance(terms, SumTerms):
+            terms = replace(terms, zone=protects.zone, tz=terms.tz or protects.zone)
+        price = describe_charge(terms, protects, ledger.composition_delta)
+        found = {"promise": plain(terms.describe()), "price": plain(price)}
+        return replace(self, terms=terms, zone=protects.zone, **found)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything except the secret, and the versions that decide on the noise."""

@@ -18,11 +18,12 @@ from numba import njit
 from numpy.typing import NDArray
 
 from hushmeter.checks import BoolArray, FloatArray, IntArray
+from hushmeter.clock import day_bounds
 from hushmeter.errors import DataError
 from hushmeter.fleet.input_files import TICKS
 from hushmeter.fleet.job import Columns
 from hushmeter.ledger.spending import is_name
-from hushmeter.trace import SECONDS_PER_DAY, UNITS, watts_per
+from hushmeter.trace import SECONDS_PER_DAY, UNITS, TimeArray, watts_per
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,7 +43,8 @@ _HASH = np.uint64(0x9E3779B97F4A7C15)
 _MIX = np.uint64(0xFF51AFD7ED558CCD)
 _HALF = np.uint64(32)
 
-Calendar = tuple[NDArray[np.int32], IntArray, IntArray]
+Calendar = tuple[NDArray[np.int32], IntArray]
+"""The period in which every UTC day since 1970 begins, and when every period begins [UTC s]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,21 +107,26 @@ class Readings:
         return found
 
 
-@lru_cache(maxsize=2)
-def calendar_of(period: str) -> Calendar:
-    """Return the UTC calendar from 1970 to 2200."""
-    days = np.arange(np.datetime64("1970-01-01", "D"), np.datetime64(LAST_DAY, "D"))
-    starts = np.unique(days.astype("datetime64[M]")) if period == "month" else days
-    first = starts.astype("datetime64[D]").astype(np.int64)
-    end = (starts + 1).astype("datetime64[D]").astype(np.int64)
-    of_day = np.searchsorted(first, np.arange(days.size), side="right") - 1
-    return of_day.astype(np.int32), first, end
+@lru_cache(maxsize=4)
+def calendar_of(period: str, zone: str) -> Calendar:
+    """Return the civil days or months of a zone from 1970 on; the last one only ends them."""
+    starts = day_bounds(_first_days(period), zone)[0].astype(np.int64)
+    days = SECONDS_PER_DAY * np.arange(0, starts[-1] // SECONDS_PER_DAY)
+    return (np.searchsorted(starts, days, side="right") - 1).astype(np.int32), starts
+
+
+def _first_days(period: str) -> TimeArray:
+    """Return the first days of all periods, from before 1970 to the first that is too late."""
+    days = np.arange(np.datetime64("1969-12-01"), np.datetime64(LAST_DAY) + 1)
+    if period == "month":
+        return np.unique(days.astype("datetime64[M]")).astype("datetime64[D]")
+    return days
 
 
 @lru_cache(maxsize=2)
 def labels_of(period: str) -> list[str]:
     """Return the names of all periods, such as 2024-03-01 or 2024-03."""
-    first = calendar_of(period)[1].astype("datetime64[D]")
+    first = _first_days(period)
     texts: list[str] = np.datetime_as_string(first, "M" if period == "month" else "D").tolist()
     return texts
 
@@ -127,13 +134,18 @@ def labels_of(period: str) -> list[str]:
 class Blocks:
     """Every block of one file and its problem, if it has one."""
 
-    def __init__(self, columns: Columns, period: str, interval_s: int, unit: str) -> None:
+    def __init__(
+        self, columns: Columns, period: str, zone: str, interval_s: int, unit: str
+    ) -> None:
         import pyarrow as pa
 
         self.columns, self.period, self.interval_s = columns, period, interval_s
         self.ticks = TICKS[unit]
-        days = 31 if period == "month" else 1
-        self._words = -(-days * (SECONDS_PER_DAY // interval_s) // 64)
+        of_day, starts = calendar_of(period, zone)
+        self._calendar = (of_day, starts * self.ticks)
+        longest = int(np.diff(starts).max())
+        slots = -(-longest // interval_s)
+        self._words = -(-slots // 64)
         self._most = max(1, min(MAX_BLOCKS, MAX_SLOT_BYTES // (8 * self._words)))
         self._names = pa.array([], pa.string())
         self._whole_numbers = False
@@ -186,7 +198,7 @@ class Blocks:
                 self.rows,
                 columns,
                 part.meter_map,
-                calendar_of(self.period),
+                self._calendar,
                 scales,
                 (self._table, *self._facts, self._bits),
                 cursor,
@@ -256,11 +268,10 @@ class Blocks:
 
     def _count_odd(self, part: RowArrays, rows: IntArray) -> None:
         """Count the odd cells of each block, and remember the first of them."""
-        period_of_day, day = calendar_of(self.period)[0], SECONDS_PER_DAY * self.ticks
         meters = np.append(part.meter_map, -1)[part.codes[rows]]
-        days = part.times[rows] // day
-        known = (days >= 0) & (days < period_of_day.size)
-        periods = np.where(known, period_of_day[np.where(known, days, 0)], -1)
+        starts, times = self._calendar[1], part.times[rows]
+        known = (times >= 0) & (times < starts[-1])
+        periods = np.where(known, np.searchsorted(starts, times, side="right") - 1, -1)
         pairs = np.stack([meters, periods], axis=1)
         found, first, counts = np.unique(pairs, axis=0, return_index=True, return_counts=True)
         lines = zip(found.tolist(), rows[first].tolist(), counts, strict=True)
@@ -306,7 +317,7 @@ class Blocks:
         kept = mark_kept(
             (part.codes, part.times),
             part.meter_map,
-            calendar_of(self.period),
+            self._calendar,
             SECONDS_PER_DAY * self.ticks,
             (self._table, *self._facts[:2]),
             dropped,
@@ -390,6 +401,19 @@ def _place(meter: Any, period: Any, mask: Any) -> Any:
     return np.int64(key >> _HALF) & mask
 
 
+@njit(cache=True, inline="always")
+def find_period(t: Any, calendar: Any, day: Any) -> Any:
+    """Return the number of the period of a tick, and its first and last tick; −1 if none."""
+    of_day, starts = calendar
+    if t < 0 or t >= of_day.size * day:
+        return np.int64(-1), np.int64(1), np.int64(0)
+    period = np.int64(of_day[t // day])
+    # A period begins within a UTC day, so that a few of them may begin before the tick.
+    while starts[period + 1] <= t:
+        period += 1
+    return period, starts[period], starts[period + 1]
+
+
 @njit(cache=True)
 def find_block(meter: Any, period: Any, table: Any, meters: Any, periods: Any) -> Any:
     """Return the cell of the table that holds a block, or the free cell where it belongs."""
@@ -471,7 +495,6 @@ def check_rows(
     looked at: which rows are released is public.
     """
     codes, times, intervals = columns
-    period_of_day, starts, ends = calendar
     day, step, step_s = scales
     table, meters, periods, problems, rows, ticks, counts, bits = blocks
     words = bits.size // meters.size
@@ -481,10 +504,7 @@ def check_rows(
     while i < codes.size:
         t = times[i]
         meter = meter_map[codes[i]] if codes[i] >= 0 else np.int64(-1)
-        period, low, high = np.int64(-1), np.int64(0), np.int64(0)
-        if t >= 0 and t < period_of_day.size * day:
-            period = np.int64(period_of_day[t // day])
-            low, high = starts[period] * day, ends[period] * day
+        period, low, high = find_period(t, calendar, day)
         cell = find_block(meter, period, table, meters, periods)
         if table[cell] < 0:
             if cursor[0] >= cursor[1]:
@@ -549,17 +569,13 @@ def mark_kept(
 ) -> int:
     """Set keep[i] if the block of row i is not dropped, and return how many rows are kept."""
     codes, times = columns
-    period_of_day, starts, ends = calendar
     table, meters, periods = blocks
     last_meter, low, high, keeps, kept = np.int64(-2), np.int64(1), np.int64(0), False, 0
     for i in range(codes.size):
         code, t = codes[i], times[i]
         meter = meter_map[code] if code >= 0 else np.int64(-1)
         if meter != last_meter or t < low or t >= high:
-            period, low, high = np.int64(-1), np.int64(1), np.int64(0)
-            if t >= 0 and t < period_of_day.size * day:
-                period = np.int64(period_of_day[t // day])
-                low, high = starts[period] * day, ends[period] * day
+            period, low, high = find_period(t, calendar, day)
             block = table[find_block(meter, period, table, meters, periods)]
             keeps = block >= 0 and not dropped[block]
             last_meter = meter

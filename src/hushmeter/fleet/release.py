@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hushmeter.checks import whole
+from hushmeter.checks import positive, whole
 from hushmeter.errors import DataError, InputError
 from hushmeter.files import parse_json, write_text
 from hushmeter.fleet.folders import (
@@ -36,7 +36,14 @@ from hushmeter.fleet.folders import (
     open_source,
 )
 from hushmeter.fleet.input_files import Footer, read_footer
-from hushmeter.fleet.job import Columns, FleetJob, InputFormat, Terms
+from hushmeter.fleet.job import (
+    Columns,
+    FleetJob,
+    InputFormat,
+    TableError,
+    Terms,
+    errors_of,
+)
 from hushmeter.fleet.meter_periods import Problem
 from hushmeter.fleet.released_folder import MANIFEST, read_manifest
 from hushmeter.fleet.series import table_bytes
@@ -52,6 +59,7 @@ from hushmeter.fleet.task import (
 )
 from hushmeter.ledger import Ledger, open_ledger
 from hushmeter.ledger.spending import check_name
+from hushmeter.releases.verify import make_signature
 from hushmeter.trace import check_interval
 
 if TYPE_CHECKING:
@@ -85,6 +93,11 @@ class JobOptions:
     # An earlier end of the ledger, such as the `ledger_head` of the last manifest. A ledger that
     # does not contain it is refused.
     head: str | None = None
+    # Mean load of the smallest group, or of a meter, as far as it is public [W]. Noise above it is
+    # refused unless it is accepted, because a second, better release must be paid for again.
+    load_w: float | None = None
+    accept_noise: bool = False
+    signing_key: Path | None = None  # File with the Ed25519 key that signs the manifest
     # See `Report` and `Schedule`; worker processes of this machine if no schedule is given
     report: Report | None = None
     schedule: Schedule | None = None
@@ -94,6 +107,8 @@ class JobOptions:
 
     def __post_init__(self) -> None:
         whole("jobs", self.jobs)
+        if self.load_w is not None:
+            positive("load", self.load_w)
         if self.stream is not None:
             check_name("stream", self.stream)
         if self.dry_run and self.resume:
@@ -130,6 +145,9 @@ def release_fleet(
     wrong, and `DataError` if a folder, a file or the ledger cannot be used.
     """
     source, output = open_folders(source_dir, output_dir)
+    if options.signing_key is not None:
+        # A key that cannot be used is refused before anything is paid for.
+        make_signature({}, options.signing_key)
     folder = PrivateFolder(output)
     value = options.columns.value
     footers = {name: read_footer(source, name, value) for name in list_files(source)}
@@ -150,7 +168,7 @@ def release_fleet(
         if folder.sealed:
             return _publish(folder, job)
         reports, head = _run_all(folder, job, footers, options)
-        return _finish(folder, job, reports, head)
+        return _finish(folder, job, reports, head, options.signing_key)
 
 
 def _plan(
@@ -182,11 +200,29 @@ def _plan(
     with open_ledger(job.ledger, patience_s=PATIENCE_S) as opened:
         if options.head is not None:
             opened.check_head(options.head)
-        return job.paid_in(opened)
+        job = job.paid_in(opened)
+    if not options.dry_run and not options.accept_noise:
+        _refuse_useless_noise(errors_of(job.terms, options.load_w))
+    return job
+
+
+def _refuse_useless_noise(errors: Sequence[TableError]) -> None:
+    """Raise `InputError` if the noise of a table is larger than the stated load."""
+    for one in errors:
+        if one.share is not None and one.share > 1:
+            raise InputError(
+                f"the {one.sentence}, so the table would tell little, and a better second release "
+                "would be charged again; choose a larger `epsilon`, a `cap`, a longer `every` or "
+                "larger groups, or accept it with `accept_noise`."
+            )
 
 
 def _finish(
-    folder: PrivateFolder, job: FleetJob, reports: tuple[FileReport, ...], head: str
+    folder: PrivateFolder,
+    job: FleetJob,
+    reports: tuple[FileReport, ...],
+    head: str,
+    signing_key: Path | None,
 ) -> FleetRelease:
     """Seal the tables of sums and the manifest, publish them and destroy the key."""
     product = product_of(job)
@@ -199,6 +235,8 @@ def _finish(
     if not released:
         folder.destroy()
         return FleetRelease(replace(job, key=b""), reports, facts)
+    if signing_key is not None:
+        facts["signature"] = make_signature(facts, signing_key)
     manifest = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
     folder.seal(contents | {MANIFEST: manifest.encode()})
     return replace(_publish(folder, job), reports=reports, tables=tables)

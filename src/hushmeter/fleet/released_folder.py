@@ -52,7 +52,7 @@ from hushmeter.ledger import DayChange
 from hushmeter.releases.restore import NOTE as RESTORED_NOTE
 from hushmeter.releases.restore import Estimate, read_estimates
 from hushmeter.releases.verify import compare_entries
-from hushmeter.trace import JOULES_PER_KWH, SECONDS_PER_DAY, SECONDS_PER_HOUR, UNITS, watts_per
+from hushmeter.trace import JOULES_PER_KWH, SECONDS_PER_HOUR, UNITS, watts_per
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -101,6 +101,11 @@ class Manifest:
     sha256: dict[str, str]
     rows: dict[str, int]  # Number of rows of every released file by its name
     facts: dict[str, Any]  # The complete JSON
+
+    @property
+    def zone(self) -> str:
+        """Time zone of the days and months of the release."""
+        return DayChange.from_dict(self.facts["charge"]["protects"]).zone
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -225,7 +230,7 @@ def _wrong_files(folder: Path, manifest: Manifest) -> Iterator[str]:
     from pyarrow import parquet
 
     sizes = {file["file"]: file["bytes"] for file in manifest.facts["files"]}
-    mark = mark_of({n: value for n, value in manifest.facts.items() if n not in LATER})
+    mark = mark_of({name: manifest.facts[name] for name in KNOWN})
     for name, sha256 in manifest.sha256.items():
         try:
             with open_released(folder, name, sha256) as file:
@@ -254,7 +259,7 @@ def _check_entries(facts: Mapping[str, Any]) -> None:
     wanted = FILE if series else FILE - {"rows", "released_blocks"}
     kinds = {kind: kind == "released" for kind in ("released", "quarantined", "empty")}
     if (
-        facts.keys() != {*KNOWN, *LATER}
+        facts.keys() - {"signature"} != {*KNOWN, *LATER}
         or facts["quarantine"].keys() != LEFT_OUT
         or any(file.keys() != wanted for file in facts["files"])
         or any(kinds[file["state"]] != bool(file["sha256"]) for file in facts["files"])
@@ -311,7 +316,7 @@ def summarise_fleet(
     ]
     sums = pd.concat(parts).groupby(["group", "bin"], as_index=False).sum()
     sums[by] = np.array(list(groups), dtype=object)[sums["group"].to_numpy(int)]
-    sums["start"] = _starts(sums["bin"].to_numpy(int), every)
+    sums["start"] = _starts(sums["bin"].to_numpy(int), every, manifest.zone)
     error = reading_error(manifest)
     sums["squares"] = error**2 * sums["readings"]
     table = _finish(sums, by, manifest.terms.interval_s, price_per_kwh)
@@ -435,7 +440,8 @@ def _parts(
             for batch in file.iter_batches(_ROWS, columns=wanted, use_threads=False):
                 codes = _group_codes(batch.column(by), groups)
                 times = batch.column(names.time).cast(pa.int64()).to_numpy()
-                yield _add_up(codes, _bins(times, ticks, every), _watts(batch, manifest))
+                bins = _bins(times, ticks, every, manifest.zone)
+                yield _add_up(codes, bins, _watts(batch, manifest))
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"{path} cannot be read: {str(error).splitlines()[0]}") from None
 
@@ -459,25 +465,22 @@ def _watts(batch: pa.RecordBatch, manifest: Manifest) -> FloatArray:
     return np.asarray(values * np.array(factors)[codes])
 
 
-def _bins(times: IntArray, ticks: int, every: str) -> IntArray:
-    """Return the number of the hour, day or month of each time, or 0."""
+def _bins(times: IntArray, ticks: int, every: str, zone: str) -> IntArray:
+    """Return the number of the UTC hour, or of the civil day or month, of each time, or 0."""
     if every == "all":
         return np.zeros(times.size, np.int64)
     if every == "hour":
         return times // (SECONDS_PER_HOUR * ticks)
-    days = times // (SECONDS_PER_DAY * ticks)
-    return days if every == "day" else calendar_of("month")[0][days].astype(np.int64)
+    return np.searchsorted(calendar_of(every, zone)[1], times // ticks, side="right") - 1
 
 
-def _starts(bins: IntArray, every: str) -> Any:
+def _starts(bins: IntArray, every: str, zone: str) -> Any:
     """Return the start of each bin, UTC."""
     import pandas as pd
 
     if every == "all":
         return pd.Series([pd.NaT] * bins.size, dtype="datetime64[s, UTC]")
-    if every == "month":
-        bins = calendar_of("month")[1][bins]
-    seconds = bins * (SECONDS_PER_HOUR if every == "hour" else SECONDS_PER_DAY)
+    seconds = bins * SECONDS_PER_HOUR if every == "hour" else calendar_of(every, zone)[1][bins]
     return pd.Series(seconds.astype("datetime64[s]")).dt.tz_localize("UTC")
 
 

@@ -15,18 +15,19 @@ level. A change therefore moves the L tables together by L·Δ1 in total and by 
                     Δ2 = C·√(Σ N_g²) if label g has N_g of the n readings
     run             a use of at most P watts, R seconds and E watt-seconds is present or absent
 
-*Cap.* If the energy of a household's UTC day exceeds the public cap E, all readings of that day are
-scaled down to it, before anything is added up. One reading then decides on the scale of all
-readings of its UTC day, and of no others, so the unit is everything that a household does in one
-*UTC* day. Let x and y be the readings of that day in two neighbouring fleets, after clamp and
-scaling: 0 ≤ x_i, y_i ≤ C, and both have at most the energy E. The positive and the negative part of
-x − y are at most x and at most y, so each of them is a change of at most C watts, E watt-seconds
-and 24 hours. This is the change of a use that is moved from one place to another: Δ1 = 2E/I, and Δ2
-is √2 times that of a use that is present or absent. The sum of a whole UTC day is Σx_i or Σy_i,
-both between 0 and E/I, so it moves by at most E/I, and no other sum of a day moves. Without looking
-at the energy, all of this is at most what C watts in all readings of the day give. With a cap a
-household of D days has D such changes: disjoint bins of time give √D·Δ2, and hours of the day, in
-which the changes of all days meet, at most D·Δ2. A civil day overlaps two UTC days and costs at
+*Cap.* The days of a release are the civil days of one time zone, that of the ledger. If the energy
+of a household's day exceeds the public cap E, all readings of that day are scaled down to it,
+before anything is added up. One reading then decides on the scale of all readings of its day, and
+of no others, so the unit is everything that a household does in one day *of this zone*. Let x and y
+be the readings of that day in two neighbouring fleets, after clamp and scaling: 0 ≤ x_i, y_i ≤ C,
+and both have at most the energy E. The positive and the negative part of x − y are at most x and at
+most y, so each of them is a change of at most C watts, E watt-seconds and 25 hours (24 in UTC).
+This is the change of a use that is moved from one place to another: Δ1 = 2E/I, and Δ2 is √2 times
+that of a use that is present or absent. The sum of a whole day is Σx_i or Σy_i, both between 0 and
+E/I, so it moves by at most E/I, and no other sum of a day moves. Without looking at the energy, all
+of this is at most what C watts in all readings of the day give. With a cap a household of D days
+has D such changes: disjoint bins of time give √D·Δ2, and hours of the day, in which the changes of
+all days meet, at most D·Δ2. A civil day of another zone overlaps two of these days and costs at
 most the ε of both.
 
 *Counts.* A meter counts once in every hour of the clock, in the class of its mean. A change that
@@ -52,11 +53,19 @@ import numpy as np
 
 from hushmeter import __version__
 from hushmeter.checks import BoolArray, IntArray, one_of, positive, whole
-from hushmeter.clock import DAY, clock_hours, transitions, utc_offsets
+from hushmeter.clock import (
+    DAY,
+    clock_hours,
+    day_bounds,
+    is_utc,
+    local_times,
+    transitions,
+    utc_offsets,
+)
 from hushmeter.errors import InputError
 from hushmeter.formatting import duration_in_words, format_watt_hours
 from hushmeter.ledger import DayChange, Price, micro_epsilon
-from hushmeter.ledger.charges import femto_delta
+from hushmeter.ledger.charges import LONGEST_S, femto_delta
 from hushmeter.noise import Mechanism, Size, find_kind
 from hushmeter.noise.gaussian import analytic_epsilon, joint_epsilon, joint_odds, unit_sigma
 from hushmeter.noise.mechanism import exact, steps_apart, to_steps
@@ -66,8 +75,8 @@ from hushmeter.releases.receipt import describe_noise
 from hushmeter.releases.search import best_grid
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, check_interval
 
-EVERY_S = {"hour": SECONDS_PER_HOUR, "day": SECONDS_PER_DAY}
-"""Length of a bin [s]."""
+BINS = ("hour", "day")
+"""Bins of a sum."""
 
 UNITS_OF = ("household-day", "household", "run")
 TABLES = ("sums", "shape", "quantiles")
@@ -77,7 +86,7 @@ LONGEST_RUN_S = 31 * SECONDS_PER_DAY
 """Longest run that tables by hour of the day can hide [s]."""
 
 ALL_DAYS = ("1970-01-02", "2199-12-30")
-"""First and last UTC day whose changes of the clock are searched, unless a period is stated."""
+"""First and last day whose changes of the clock are searched, unless a period is stated."""
 
 _BINS = 40
 """Number of classes of the default grid of quantiles."""
@@ -111,7 +120,7 @@ class SumTerms:
     epsilon: str  # ε of the unit of protection, an exact decimal number
     clamp: tuple[float, float]  # Bounds of a reading [W], known beforehand
     by: tuple[str, ...]  # Columns with nested groups, from the coarsest to the finest
-    every: str = "hour"  # UTC bin of a sum
+    every: str = "hour"  # Bin of a sum: a UTC hour, or a day of `zone`
     mechanism: str = "best"  # Distribution of the noise; "best" is the one with the smaller error
     # Step to which readings are rounded [W]; by default the one with the least error
     grid: str | None = None
@@ -122,26 +131,27 @@ class SumTerms:
     # The unit of protection: everything that one household does in one day, or in all `days`, or
     # one `run` of an appliance.
     unit_of: str = "household-day"
-    # First and last UTC day of the release; other days are left out. The unit "household" needs
+    # First and last day of the release; other days are left out. The unit "household" needs
     # them.
     days: tuple[str, str] | None = None
     run: Run | None = None  # The run to hide, for the unit "run"
-    cap_kwh: float | None = None  # Public cap on the energy of a household's UTC day [kWh]
+    cap_kwh: float | None = None  # Public cap on the energy of a household's day [kWh]
     tables: tuple[str, ...] = ("sums",)  # What is published
     # Which quantiles of the hourly means of single meters are published
     quantiles: tuple[float, ...] = QUANTILES
     # Public grid on which quantiles are estimated [W], rising; by default 41 levels whose distances
     # grow from the lower to the upper bound of the clamp.
     levels: tuple[float, ...] | None = None
-    tz: str | None = None  # Time zone of the hours of the day; UTC by default
+    tz: str | None = None  # Time zone of the hours of the day; that of the days by default
     interval_s: int = 900  # Length of a reading [s]
+    zone: str = "UTC"  # Time zone of the days; a release takes that of its ledger
 
     schema: ClassVar[str] = "hushmeter-sums-3"
     stream: ClassVar[str] = "sums"
     period: ClassVar[str] = "day"
 
     def __post_init__(self) -> None:
-        one_of("every", self.every, tuple(EVERY_S))
+        one_of("every", self.every, BINS)
         one_of("mechanism", self.mechanism, ("best", LAPLACE, GAUSSIAN))
         one_of("unit_of", self.unit_of, UNITS_OF)
         whole("min_meters", self.min_meters)
@@ -193,7 +203,7 @@ class SumTerms:
 
     @property
     def day_count(self) -> int:
-        """Number of UTC days of the period; 0 if none is stated."""
+        """Number of days of the period; 0 if none is stated."""
         if self.days is None:
             return 0
         try:
@@ -234,7 +244,7 @@ class SumTerms:
         if self.unit_of == "household":
             when = f"from {' to '.join(self.days or ())}"
         elif self.cap_kwh is not None:
-            when = "in one UTC day"
+            when = self._one_day
         counted = ""
         if self.cap_kwh is not None:
             counted = f", of which at most {format_watt_hours(1000 * self.cap_kwh)} a day count"
@@ -243,7 +253,21 @@ class SumTerms:
     @property
     def charged_within(self) -> str:
         """What limits the change that the ledger charges."""
-        return "" if self.cap_kwh is None else ", as far as it lies in one UTC day"
+        return "" if self.cap_kwh is None else f", as far as it lies {self._one_day}"
+
+    @property
+    def _one_day(self) -> str:
+        return "in one UTC day" if is_utc(self.zone) else f"in one day of {self.zone}"
+
+    @property
+    def clock_zone(self) -> str:
+        """Time zone of the hours of the day."""
+        return self.tz or self.zone
+
+    @property
+    def longest_day_s(self) -> int:
+        """Length of the longest day [s]."""
+        return SECONDS_PER_DAY if is_utc(self.zone) else LONGEST_S["day"]
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> SumTerms:
@@ -272,7 +296,8 @@ class SumTerms:
             },
             "cells": {
                 "interval_s": self.interval_s,
-                "zone": self.tz or "UTC",
+                "zone": self.clock_zone,
+                "zone_of_days": self.zone,
                 "grid": str(self.step),
                 "clamp": self.clamp,
                 "cap_kwh": self.cap_kwh,
@@ -296,7 +321,7 @@ class SumTerms:
         }
 
     def price(self, protects: DayChange, composition_delta: float) -> Price:  # noqa: ARG002
-        """Return what all tables cost a member for one UTC day.
+        """Return what all tables cost a member for one day.
 
         It is the (ε, δ) of the change that the ledger declares, whatever the unit of the release
         is, because a ledger adds up the charges of all releases by day.
@@ -407,14 +432,15 @@ def protected_change(terms: SumTerms, protects: DayChange | None = None) -> Chan
     interval_s = float(terms.interval_s)
     low, high = terms.clamp
     if terms.cap_kwh is not None and (protects is not None or terms.unit_of == "household-day"):
-        energy = min(terms.cap_kwh * 1000 * SECONDS_PER_HOUR, high * SECONDS_PER_DAY)
-        return Change("day", high, SECONDS_PER_DAY, interval_s, energy, aligned=True, moved=True)
+        length = terms.longest_day_s
+        energy = min(terms.cap_kwh * 1000 * SECONDS_PER_HOUR, high * length)
+        return Change("day", high, length, interval_s, energy, aligned=True, moved=True)
     if protects is None and terms.run is not None:
         watts = min(terms.run.watts, high - low)
         energy = min(terms.run.watt_seconds, watts * terms.run.seconds)
         return Change("run", watts, terms.run.seconds, interval_s, energy)
     if protects is None and terms.unit_of == "household":
-        length = terms.day_count * SECONDS_PER_DAY
+        length = _period_seconds(terms).size * terms.interval_s
         return Change("household", high - low, length, interval_s, aligned=True)
     day = protects or DayChange.within(low, high)
     return day.on_meter(interval_s, clamp=terms.clamp, on_whole_intervals=True)
@@ -455,7 +481,7 @@ def _moved_steps(terms: SumTerms, table: str, change: Change) -> tuple[int, int,
         total = min(total, steps_apart(change.places * energy, step, readings))
         length = min(length, _cell_length(terms, labels, per_cell, change))
         if change.moved and table == "sums" and terms.every == "day":
-            # All of it lies in the one sum of its UTC day.
+            # All of it lies in the one sum of its day.
             whole_day = steps_apart(energy, step, readings)
             total, length = min(total, whole_day), min(length, whole_day)
     return total, length**2, count
@@ -485,9 +511,9 @@ def _household_steps(terms: SumTerms, table: str) -> tuple[int, int, int]:
     """Return Δ1, Δ2² [grid steps] and labels if all readings of the period change."""
     seconds = _period_seconds(terms)
     if table == "sums":
-        members = np.unique(seconds // EVERY_S[terms.every], return_counts=True)[1]
+        members = np.unique(bins_of(seconds, terms.every, terms.zone), return_counts=True)[1]
     else:
-        members = np.bincount(_clock(seconds, terms.tz or "UTC")[1])
+        members = np.bincount(_clock(seconds, terms.clock_zone)[1])
     total, squares = terms.width_steps * seconds.size, terms.width_steps**2 * _squares(members)
     if terms.cap_kwh is not None:
         one, days = protected_change(replace(terms, unit_of="household-day")), terms.day_count
@@ -503,7 +529,7 @@ def _squares(numbers: IntArray) -> int:
 
 def _moved_counts(terms: SumTerms, change: Change) -> tuple[int, int, int]:
     """Return Δ1, Δ2² and the most counts that move if each touched hour changes its class."""
-    zone, readings = terms.tz or "UTC", change.overlapped
+    zone, readings = terms.clock_zone, change.overlapped
     if change.name == "household":
         begins, hours = _clock(_period_seconds(terms), zone)
         shown = np.bincount(hours[begins])
@@ -528,7 +554,9 @@ def _label_cells(table: str, terms: SumTerms, reach_s: int) -> tuple[Table, int]
     A cell is the longest time of which all hours of the clock are whole multiples, mostly an hour:
     its readings have one label.
     """
-    zone, per_cell = "UTC" if table == "sums" else terms.tz or "UTC", 1
+    zone, per_cell = terms.clock_zone, 1
+    if table == "sums":
+        zone = "UTC" if terms.every == "hour" else terms.zone
     stretches = _stretches(zone, terms.days, reach_s, terms.interval_s)
     clocks = [_clock(seconds, zone) for seconds in stretches]
     if SECONDS_PER_HOUR % terms.interval_s == 0:
@@ -537,7 +565,7 @@ def _label_cells(table: str, terms: SumTerms, reach_s: int) -> tuple[Table, int]
         per_cell = int(np.gcd.reduce(np.concatenate([np.diff(one) for one in begins])))
     cells = []
     for seconds, (begun, hours) in zip(stretches, clocks, strict=True):
-        labels = seconds // EVERY_S[terms.every] if table == "sums" else hours
+        labels = bins_of(seconds, terms.every, terms.zone) if table == "sums" else hours
         cells.append(labels[np.flatnonzero(begun)[1] % per_cell :: per_cell])
     return _joined(cells, reach_s // (per_cell * terms.interval_s) + 2), per_cell
 
@@ -581,5 +609,23 @@ def _clock(seconds: IntArray, zone: str) -> tuple[BoolArray, IntArray]:
 
 def _period_seconds(terms: SumTerms) -> IntArray:
     """Return the starts of all readings of the period [s]."""
-    first, last = np.array(terms.days, "datetime64[s]").astype(np.int64).tolist()
-    return np.arange(first, last + SECONDS_PER_DAY, terms.interval_s)
+    begins, ends = day_bounds(np.array(terms.days, "datetime64[D]"), terms.zone)
+    first, last = int(begins[0].astype(np.int64)), int(ends[-1].astype(np.int64))
+    return np.arange(first, last, terms.interval_s)
+
+
+def bins_of(seconds: IntArray, every: str, zone: str) -> IntArray:
+    """Return the numbers of the UTC hours, or of the civil days of a zone, at UTC times [s]."""
+    if every == "hour":
+        return seconds // SECONDS_PER_HOUR
+    local = local_times(seconds.astype("datetime64[s]"), zone)
+    bins: IntArray = local.astype("datetime64[D]").astype(np.int64)
+    return bins
+
+
+def bin_starts(bins: IntArray, every: str, zone: str) -> IntArray:
+    """Return when bins begin, UTC [s]."""
+    if every == "hour":
+        return bins * SECONDS_PER_HOUR
+    starts: IntArray = day_bounds(bins.astype("datetime64[D]"), zone)[0].astype(np.int64)
+    return starts

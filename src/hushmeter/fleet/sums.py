@@ -44,11 +44,11 @@ from hushmeter.clock import clock_hours
 from hushmeter.fleet.input_files import FleetFile
 from hushmeter.fleet.job import FleetJob
 from hushmeter.fleet.meter_periods import Blocks, dictionary_codes
-from hushmeter.fleet.sum_terms import EVERY_S, TABLES, SumTerms
+from hushmeter.fleet.sum_terms import TABLES, SumTerms, bin_starts, bins_of
 from hushmeter.fleet.task import FileReport, Product, check_unchanged, pay
 from hushmeter.ledger import Ledger
 from hushmeter.noise.mechanism import per_watt
-from hushmeter.trace import JOULES_PER_KWH, SECONDS_PER_DAY, SECONDS_PER_HOUR
+from hushmeter.trace import JOULES_PER_KWH, SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,8 +98,8 @@ class ExactSums:
     # every (group, hour of the day); `quantiles` counts for every (group, hour of the day) how many
     # hourly means of a meter are in each class.
     tables: dict[str, Cells] = field(default_factory=lambda: {name: {} for name in TABLES})
-    # For every (meter, hour of the clock) that lies in two UTC days, which may be in two files: its
-    # readings.
+    # For every (meter, hour of the clock) that lies in two days of the ledger, which may be in two
+    # files: its readings.
     split: dict[tuple[str, int], SplitHour] = field(default_factory=dict)
     members: dict[Group, set[str]] = field(default_factory=dict)  # The meters of every group
 
@@ -219,10 +219,10 @@ class _Rows:
     seconds: IntArray
     watts: FloatArray
 
-    def by_day(self) -> tuple[list[int], IntArray]:
-        """Return the UTC days of meters as numbers, and the place of every row among them."""
+    def by_day(self, zone: str) -> tuple[list[int], IntArray]:
+        """Return the civil days of meters as numbers, and the place of every row among them."""
         found, place = np.unique(
-            self.meters << START_BITS | self.seconds // SECONDS_PER_DAY, return_inverse=True
+            self.meters << START_BITS | bins_of(self.seconds, "day", zone), return_inverse=True
         )
         return found.tolist(), place
 
@@ -231,8 +231,8 @@ class _Adder:
     """Adds up the kept blocks of one file, with its days scaled down to the cap.
 
     A meter counts once in an hour of the clock, in the group of its first row of that hour. An hour
-    that lies in two UTC days may be in two files and is counted after the last of them. A UTC day
-    of a meter is a block, which is in one file.
+    that lies in two days of the ledger may be in two files and is counted after the last of them. A
+    day of a meter is a block, which is in one file.
     """
 
     def __init__(self, job: FleetJob, blocks: Blocks, dropped: BoolArray) -> None:
@@ -253,9 +253,9 @@ class _Adder:
         return _Rows(places, part.meter_map[part.codes[places]], seconds, watts[places])
 
     def measure_days(self, record: pa.RecordBatch) -> None:
-        """Add up the clamped readings of every UTC day of a meter [W]."""
+        """Add up the clamped readings of every day of a meter [W]."""
         rows = self._kept(record)
-        days, place = rows.by_day()
+        days, place = rows.by_day(self.terms.zone)
         for day, watts in zip(days, np.bincount(place, rows.watts), strict=True):
             self._day_watts[day] = self._day_watts.get(day, 0.0) + float(watts)
 
@@ -264,7 +264,7 @@ class _Adder:
         if self.terms.cap_kwh is None:
             return rows.watts
         most = self.terms.cap_kwh * 1000 * SECONDS_PER_HOUR / self.terms.interval_s
-        days, place = rows.by_day()
+        days, place = rows.by_day(self.terms.zone)
         factors = [most / max(most, self._day_watts[day]) for day in days]
         return np.asarray(rows.watts * np.array(factors)[place])
 
@@ -281,9 +281,10 @@ class _Adder:
             members = self._total.members.setdefault(group, set())
             members.update(str(meters[code]) for code in found.tolist())
         if "sums" in terms.tables:
-            _add_cells(tables["sums"], groups, places, rows.seconds // EVERY_S[terms.every], steps)
+            bins = bins_of(rows.seconds, terms.every, terms.zone)
+            _add_cells(tables["sums"], groups, places, bins, steps)
         if terms.tables != ("sums",):
-            clock = clock_hours(rows.seconds.astype("datetime64[s]"), terms.tz or "UTC")
+            clock = clock_hours(rows.seconds.astype("datetime64[s]"), terms.clock_zone)
             if "shape" in terms.tables:
                 _add_cells(tables["shape"], groups, places, clock[1], steps)
             if "quantiles" in terms.tables:
@@ -312,10 +313,13 @@ class _Adder:
             self._means[place] = part.join(self._means.get(place))
 
     def finish(self) -> ExactSums:
-        """Count the hourly means, except those of hours in two UTC days, and return all sums."""
+        """Count the hourly means, except those of hours in two days, and return all sums."""
         whole = []
-        for (meter, start), part in self._means.items():
-            if start // SECONDS_PER_DAY != (start + SECONDS_PER_HOUR - 1) // SECONDS_PER_DAY:
+        starts = np.array([start for _, start in self._means], np.int64)
+        ends = starts + SECONDS_PER_HOUR - 1
+        first, last = (bins_of(one, "day", self.terms.zone).tolist() for one in (starts, ends))
+        for place, ((meter, start), part) in enumerate(self._means.items()):
+            if first[place] != last[place]:
                 self._total.split[self._blocks.meter(meter), start] = part
             else:
                 whole.append(part)
@@ -487,19 +491,24 @@ def _starts(bins: Sequence[int] | IntArray, terms: SumTerms) -> pd.DatetimeIndex
     """Return when bins start, UTC."""
     import pandas as pd
 
-    return pd.to_datetime(np.array(bins) * EVERY_S[terms.every], unit="s", utc=True)
+    starts = bin_starts(np.array(bins, np.int64), terms.every, terms.zone)
+    return pd.to_datetime(starts, unit="s", utc=True)
 
 
 def _peaks_table(groups: _Groups, terms: SumTerms, made: _Noisy) -> pd.DataFrame:
     """Make the table of the largest load of every group."""
     noise, bins = terms.promise.noise("sums"), len(made.columns)
     margin = noise.quantile(1 - (1 - CONFIDENCE) / bins) + noise.coarsened * noise.grid / 2
-    # A sum over readings becomes the mean load of the group in the bin.
-    kw = terms.interval_s / EVERY_S[terms.every] / 1000
-    peak = made.noisy.max(axis=1, keepdims=True)
-    low, high = (peak - margin) * kw, (peak + margin) * kw
-    table = groups.table("start", [0], peak_kw=peak * kw, peak_low_kw=low, peak_high_kw=high)
-    return table.assign(start=_starts(np.array(made.columns)[made.noisy.argmax(axis=1)], terms))
+    # A sum over readings becomes the mean load of the group in the bin; a day has 23 to 25 hours.
+    places = np.array(made.columns, np.int64)
+    begins, ends = (bin_starts(at, terms.every, terms.zone) for at in (places, places + 1))
+    kw = terms.interval_s / (ends - begins) / 1000
+    loads = made.noisy * kw
+    peak, room = loads.max(axis=1, keepdims=True), margin * kw.max()
+    table = groups.table(
+        "start", [0], peak_kw=peak, peak_low_kw=peak - room, peak_high_kw=peak + room
+    )
+    return table.assign(start=_starts(places[loads.argmax(axis=1)], terms))
 
 
 def _shape_table(groups: _Groups, terms: SumTerms, made: _Noisy) -> pd.DataFrame:

@@ -227,7 +227,8 @@ def check_blocks(job: FleetJob, source: str, file: FleetFile) -> Blocks:
     its values are no numbers, the whole job ends, because the manifest must not tell which files
     have such values.
     """
-    blocks = Blocks(job.columns, job.terms.period, job.terms.interval_s, file.time_unit)
+    terms = job.terms
+    blocks = Blocks(job.columns, terms.period, job.zone, terms.interval_s, file.time_unit)
     with as_unusable():
         for record in file.records():
             blocks.add(blocks.arrays(record), blocks.readings(record).odd)
@@ -402,7 +403,8 @@ def run_in_processes(
     context.set_forkserver_preload(["hushmeter.fleet.series", "pyarrow.parquet"])
     pool = ProcessPoolExecutor(min(jobs, len(files)), mp_context=context, initializer=_start_worker)
     try:
-        begun = [pool.submit(task, job, name) for name in files]
+        with _without_interrupts():
+            begun = [pool.submit(task, job, name) for name in files]
         for ended in as_completed(begun):
             yield ended.result()
     except BrokenProcessPool:
@@ -412,6 +414,21 @@ def run_in_processes(
         ) from None
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Let Ctrl-C wait while processes are started: they inherit this, and print no traceback."""
+    import signal
+
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _start_worker() -> None:

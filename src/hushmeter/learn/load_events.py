@@ -25,6 +25,7 @@ from hushmeter.learn.habits import (
 )
 from hushmeter.trace import SECONDS_PER_HOUR
 
+FEW_STEPS = 200  # Loops of fewer steps are not compiled
 FINE_S = 30.0
 """Readings shorter than this [s] show the shape of an edge; longer ones only its sum."""
 SMALL_JUMP_W = 20.0
@@ -178,9 +179,13 @@ def _match(
     return partner
 
 
+def _fast(loop: Callable[..., IntArray], steps: int) -> Any:
+    """The loop, compiled if it has many steps: importing numba takes longer than a few."""
+    return loop if steps < FEW_STEPS else _compiled(loop)
+
+
 @cache
 def _compiled(loop: Callable[..., IntArray]) -> Any:
-    """Compile a loop at its first use: few readings need none, and importing numba takes time."""
     from numba import njit
 
     return njit(cache=True)(loop)
@@ -201,7 +206,7 @@ def pair_edges(
     if edges.first.size:
         longest = int(longest_s // grid.step_s)
         given = (edges.first, edges.last, edges.watts, edges.before)
-        partner = _compiled(_match)(grid.watts, *given, longest, limits)
+        partner = _fast(_match, edges.first.size)(grid.watts, *given, longest, limits)
     rises = np.flatnonzero(partner >= 0)
     order = np.argsort(edges.first[partner[rises]] - edges.first[rises], kind="stable")
     _, kept = np.unique(partner[rises][order], return_index=True)
@@ -320,7 +325,7 @@ def find_clusters(runs: Runs, days: float) -> list[Cluster]:
     order = np.argsort(runs.power, kind="stable")
     least = int(np.ceil(max(5.0, 0.1 * days)))
     labels = np.empty(len(runs), np.int64)
-    labels[order] = _compiled(_densest)(
+    labels[order] = _fast(_densest, len(runs))(
         np.log(runs.power[order]), np.log(runs.duration[order]), least
     )
     clusters = []

@@ -9,12 +9,13 @@ cost of *that* change under the noise of the release, whatever the unit of the r
     a day's use   a change of every reading by at most P watts, and of all readings of the day
                   together by at most E watt-hours (what is added and what is removed both count)
 
-A civil day has up to 25 hours, and it begins at a multiple of a quarter of an hour (UTC), because
-time zones differ by such multiples. It overlaps at most m = ⌈(I − g + 25 h)/I⌉ metered readings of
-I seconds that lie on whole multiples of I, where g is the greatest common divisor of I and 900 s,
-and ⌈25 h/I⌉ + 1 readings that do not. Each of these readings can change, and no other one, except
-by copies and by the phase of a register (see `hushmeter.privacy.sensitivity`). The change of a
-month is that of each of its days.
+The days are the civil days of one time zone, which the ledger declares too, so that the readings of
+a local day, which a nightly job extracts, are one period. A civil day has up to 25 hours, and it
+begins at a multiple of a quarter of an hour (UTC), because time zones differ by such multiples. It
+overlaps at most m = ⌈(I − g + 25 h)/I⌉ metered readings of I seconds that lie on whole multiples of
+I, where g is the greatest common divisor of I and 900 s, and ⌈25 h/I⌉ + 1 readings that do not.
+Each of these readings can change, and no other one, except by copies and by the phase of a register
+(see `hushmeter.privacy.sensitivity`). The change of a month is that of each of its days.
 
 A release promises an ε for its unit of protection, for example one reading. A customer is not one
 reading. The sums, caps and messages of a ledger are about customers and do not depend on the unit
@@ -41,6 +42,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hushmeter.checks import one_of, positive
+from hushmeter.clock import check_zone, is_utc
 from hushmeter.errors import InputError
 from hushmeter.noise.mechanism import clamp_bounds, exact
 from hushmeter.privacy.accounting import compose_change
@@ -84,8 +86,10 @@ class DayChange:
     watt_hours: float  # Largest change E of all readings of a civil day together [Wh]
     # Range of the readings [W], if any values within it are protected
     clamp: tuple[float, float] | None = None
+    zone: str = "UTC"  # Time zone of the civil days and months that are charged
 
     def __post_init__(self) -> None:
+        check_zone(self.zone)
         for name in ("watts", "watt_hours"):
             object.__setattr__(self, name, positive(name, getattr(self, name)))
         hours = LONGEST_S["day"] / SECONDS_PER_HOUR
@@ -97,15 +101,15 @@ class DayChange:
             )
 
     @classmethod
-    def within(cls, low: float, high: float) -> DayChange:
+    def within(cls, low: float, high: float, zone: str = "UTC") -> DayChange:
         """Return the change that protects any readings of a day between two bounds [W]."""
         bounds = clamp_bounds((low, high))
         assert bounds is not None
         width = bounds[1] - bounds[0]
-        return cls(width, width * LONGEST_S["day"] / SECONDS_PER_HOUR, bounds)
+        return cls(width, width * LONGEST_S["day"] / SECONDS_PER_HOUR, bounds, zone)
 
     @classmethod
-    def parse(cls, text: str) -> DayChange:
+    def parse(cls, text: str, zone: str = "UTC") -> DayChange:
         """Read a day's use such as 3kW,8kWh; numbers without a unit are watts and watt-hours."""
         match = re.fullmatch(r"\s*([\d.]+)\s*(W|kW)?\s*,\s*([\d.]+)\s*(Wh|kWh)?\s*", text)
         try:
@@ -115,24 +119,29 @@ class DayChange:
             raise InputError(
                 f"change must be a power and an energy such as 3kW,8kWh, got {text!r}."
             ) from None
-        return cls(power * _UNITS[match[2] or "W"], energy * _UNITS[match[4] or "Wh"])
+        watts, watt_hours = power * _UNITS[match[2] or "W"], energy * _UNITS[match[4] or "Wh"]
+        return cls(watts, watt_hours, zone=zone)
 
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> DayChange:
         """Return the change that `describe`, or `dataclasses.asdict`, wrote."""
+        zone = plain.get("zone", "UTC")
         if plain.get("clamp") is not None:
-            return cls.within(*plain["clamp"])
-        return cls(plain["watts"], plain["watt_hours"])
+            low, high = plain["clamp"]
+            return cls.within(low, high, zone)
+        return cls(plain["watts"], plain["watt_hours"], zone=zone)
 
     def describe(self) -> dict[str, Any]:
         """Return the declaration as plain values."""
+        zone = {} if is_utc(self.zone) else {"zone": self.zone}
         if self.clamp is not None:
-            return {"clamp": list(self.clamp)}
-        return {"watts": self.watts, "watt_hours": self.watt_hours}
+            return {"clamp": list(self.clamp), **zone}
+        return {"watts": self.watts, "watt_hours": self.watt_hours, **zone}
 
     def sentence(self, period: str = "day") -> str:
         """Return what the ε of a charge is for, in words."""
         where = f"a customer's {period} ({_LENGTHS[period]})"
+        where += "" if is_utc(self.zone) else f" in {self.zone}"
         if self.clamp is not None:
             low, high = (_amount(bound, "W") for bound in self.clamp)
             return f"any readings of {where} between {low} and {high}"

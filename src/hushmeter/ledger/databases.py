@@ -262,8 +262,9 @@ def _check_place(path: Path) -> None:
 def _mount_points() -> set[str]:
     """Return the mount points of this process; none where the system does not list them."""
     try:
-        lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeError):
+        # A name need not be UTF-8; one such name must not hide the others.
+        lines = os.fsdecode(Path("/proc/self/mountinfo").read_bytes()).splitlines()
+    except OSError:
         return set()
     points = (line.split()[4] for line in lines)
     return {re.sub(r"\\(\d{3})", lambda code: chr(int(code[1], 8)), point) for point in points}

@@ -1,9 +1,9 @@
 """Spending: which charges fit under the caps of their meters, and the transactions that write them.
 
-A period is a UTC day or a UTC month. A charge is the cost of the declared change within its period,
-so the charges of a meter add up over periods and streams: ε to ε, and δ to δ. A cap on the total
-bounds the sum of ε over all periods, and a cap on δ bounds the sum of δ. A cap on windows bounds
-the sum of ε over any w periods in a row (w-event privacy).
+A period is a civil day or month of the ledger's time zone. A charge is the cost of the declared
+change within its period, so the charges of a meter add up over periods and streams: ε to ε, and δ
+to δ. A cap on the total bounds the sum of ε over all periods, and a cap on δ bounds the sum of δ. A
+cap on windows bounds the sum of ε over any w periods in a row (w-event privacy).
 
 Locks are taken in one order, so that no two writers wait for each other: first the caps, then the
 meters of the request sorted by name, and last, for the shortest time, the end of the chain.

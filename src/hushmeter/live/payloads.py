@@ -118,9 +118,7 @@ def make_parser(kind: str, options: PayloadOptions | None = None) -> Parser:
             "cannot be streamed."
         )
     if kind.startswith("json:") and len(kind) > 5:
-        json_parser = partial(
-            _parse_json, known, _path(kind[5:]), _path(known.time_path or "time")
-        )
+        json_parser = partial(_parse_json, known, _path(kind[5:]), _path(known.time_path or "time"))
         return partial(_read_message, json_parser)
     parsers: dict[str, Callable[..., Parsed]] = {
         "number": _parse_number,
@@ -198,8 +196,9 @@ def _at(moment: int | None) -> Iterator[None]:
         yield
     except Exception as error:
         # Nobody can list what damaged bytes do to a parser, and the damage may follow from a value.
-        known = isinstance(error, PayloadError)
-        found = error if known else PayloadError("a payload cannot be read")
+        found = PayloadError("a payload cannot be read")
+        if isinstance(error, PayloadError):
+            found = error
         found.moment = moment
         raise found from None
 

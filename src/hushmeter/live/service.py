@@ -34,7 +34,7 @@ from datetime import date, timedelta
 from functools import partial
 from typing import NamedTuple
 
-from hushmeter.clock import SECOND
+from hushmeter.clock import SECOND, day_of
 from hushmeter.errors import BudgetError, DataError, HushmeterError, InputError
 from hushmeter.live.addresses import Sink, SinkError, Source
 from hushmeter.live.payloads import NotAReading, NoValue, Parser, PayloadError, Skip
@@ -122,7 +122,9 @@ class LedgerAccount:
         self._release = str(state.fact("release"))
         self._charge = Charge(self._release, stream, kept)
         self._place: int | None = None
+        self._window_ns = terms.window_ns
         with self._open() as ledger:
+            self.zone = ledger.protects.zone
             self.price = price_of(terms.promise, ledger.protects, ledger.composition_delta)
 
     def compare(self) -> None:
@@ -157,8 +159,14 @@ class LedgerAccount:
             "stream with a new --state."
         )
 
+    def days_of(self, number: int) -> list[str]:
+        """Return the civil days of the ledger that a window covers, mostly one."""
+        start = number * self._window_ns
+        ends = (start, start + self._window_ns - 1)
+        return list(dict.fromkeys(day_of(moment, self.zone) for moment in ends))
+
     def pay(self, day: str) -> tuple[bool, str]:
-        """Pay for a UTC day, once; return whether it is paid for, and why not if it is not."""
+        """Pay for a day, once; return whether it is paid for, and why not if it is not."""
         known = self._state.payment(day)
         if known is not None:
             return known
@@ -339,8 +347,7 @@ class Service:
         self._parse, self._account, self.now = feed.parse, account, feed.clock
         self.log = log if isinstance(log, Log) else Log(log)
         self.couriers = [
-            Courier(sink, self, None if place else on_item)
-            for place, sink in enumerate(sinks)
+            Courier(sink, self, None if place else on_item) for place, sink in enumerate(sinks)
         ]
         self._lock, self._recording = threading.RLock(), threading.Lock()
         self._wake = threading.Event()
@@ -521,7 +528,7 @@ class Service:
                 continue
             latest = one.at if self._latest is None else max(self._latest, one.at)
             if self._latest is not None and one.at - self._latest > LONGEST_GAP_NS:
-                # After a gap of years, or a first time of 1970, the stream goes on with new windows.
+                # After a gap of years, or a first time of 1970, new windows begin.
                 self._close(self._latest + LONGEST_GAP_NS)
                 with self._lock:
                     self._buffer.begin(self._buffer.number_at(one.at))
@@ -622,8 +629,8 @@ class Service:
             self._write_private_day(day, oldest)
             period = terms.period_of(day)
             self.state.forget(period if terms.period_of(after) != period else None, oldest)
-        if granted and self._account and terms.utc_day_of(number + 1) != terms.utc_day_of(number):
-            self._mark_published(number)
+        if granted and self._account is not None:
+            self._mark_published(self._account, number)
 
     def _report_silence(self, number: int) -> None:
         """Log at the end of a window if no reading has come since the start.
@@ -659,9 +666,10 @@ class Service:
         """Return whether a window is paid for, and the message if this has changed."""
         if self._account is None:
             return True, []
-        day = self.terms.utc_day_of(number)
+        days = self._account.days_of(number)
         try:
-            granted, reason = self._account.pay(day)
+            answers = [self._account.pay(day) for day in days]
+            granted, reason = min(answers, key=lambda answer: answer[0])
         except HushmeterError as error:
             granted, reason = False, f"the ledger cannot be used: {error}"
         changed = granted == self.ended
@@ -669,31 +677,31 @@ class Service:
         if not changed:
             return granted, []
         if not granted:
-            self.log(f"nothing is published on {day} (UTC): {reason}")
-        return granted, [self._status_item(number)]
+            self.log(f"nothing is published on {days[-1]} ({self._account.zone}): {reason}")
+        return granted, [self._status_item(number, days[-1], self._account.zone)]
 
-    def _status_item(self, number: int) -> Item:
+    def _status_item(self, number: int, day: str, zone: str) -> Item:
         """Message that publication ends or goes on; it does not say what was spent."""
-        day = self.terms.utc_day_of(number)
         status = "ended" if self.ended else "publishing"
         sentence = (
-            f"Nothing is published on {day} (UTC), because it is not paid for in the ledger."
+            f"Nothing is published on {day} ({zone}), because it is not paid for in the ledger."
             if self.ended
-            else f"Protected values are published on {day} (UTC)."
+            else f"Protected values are published on {day} ({zone})."
         )
         message = {"status": status, "day": day, "sentence": sentence, **self.terms.marks}
         return Item("status", f"{status} {iso_of(number * self.terms.window_ns)}",
                     self._due(number), message)  # fmt: skip
 
-    def _mark_published(self, number: int) -> None:
-        """Tell the ledger that a UTC day is published; a failure costs nothing."""
-        if self.state.payment(self.terms.utc_day_of(number)) is None:
+    def _mark_published(self, account: LedgerAccount, number: int) -> None:
+        """Tell the ledger that a paid day is published, if it ends; a failure costs nothing."""
+        day = account.days_of(number)[0]
+        if day in account.days_of(number + 1) or self.state.payment(day) is None:
             return
-        per_day = DAY_NS // self.terms.window_ns
-        rows = self.state.windows(number - per_day + 1, number)
+        per_day = 25 * 3600 * SECOND // self.terms.window_ns
+        rows = self.state.windows(number - per_day, number)
         try:
-            assert self._account is not None
-            self._account.published(self.terms.utc_day_of(number), [row.value for row in rows])
+            values = [row.value for row in rows if day in account.days_of(row.number)]
+            account.published(day, values)
         except HushmeterError as error:
             self.log(str(error))
 
@@ -791,7 +799,7 @@ class Service:
         """Close what can be closed at the end; `complete` says that the source has ended."""
         if complete and self._latest is None and self._pending is not None:
             # A file with one reading.
-            self._pending, only = None, self._pending
+            only, self._pending = self._pending, None
             self._latest = only.at
             self._receive_by_readings(only, self.now())
         if complete and self._until is not None:

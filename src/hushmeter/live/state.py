@@ -40,6 +40,9 @@ from hushmeter.files import make_folder, one_sentence, write_text
 from hushmeter.releases.labels import CELLS
 
 SCHEMA = "hushmeter-live-4"
+NONE_YET = -1
+"""Number of the last published window before the first one."""
+
 KEPT_DAYS = 40
 """Days after which means and delivered messages are deleted; a month is complete before."""
 
@@ -192,6 +195,8 @@ class State(AbstractContextManager["State"]):
             known, same = int(kept["window"]), kept["release"] == release
         except FileNotFoundError:
             if self.last_value() is None:
+                # The file is there before the first value, so that later it can only be lost.
+                self.reach(NONE_YET)
                 return
             raise StaleStateError(
                 f"{self._last_path} is missing, so nobody can say whether {self.path} is the "
@@ -199,7 +204,7 @@ class State(AbstractContextManager["State"]):
             ) from None
         except (OSError, ValueError, KeyError, TypeError):
             raise DataError(f"{self._last_path} cannot be read; restore it.") from None
-        if not same or last is None or known > last:
+        if not same or known > (NONE_YET if last is None else last):
             raise StaleStateError(
                 f"{self.path} does not know a window that {self._last_path} says was published: it "
                 "is an older copy or another stream, and would publish windows twice; restore the "
@@ -368,7 +373,7 @@ class State(AbstractContextManager["State"]):
         return (bool(rows[0][0]), str(rows[0][1] or "")) if rows else None
 
     def record_payment(self, day: str, granted: bool, reason: str, *, head: str) -> None:
-        """Keep the answer of the ledger for a UTC day, and the end of the ledger after it."""
+        """Keep the answer of the ledger for a day, and the end of the ledger after it."""
         with self._writing():
             self._db.execute("INSERT OR REPLACE INTO days VALUES (?, ?, ?)", (day, granted, reason))
             self._db.execute("INSERT OR REPLACE INTO facts VALUES ('ledger_head', ?)", (head,))

@@ -186,10 +186,6 @@ class Terms:
         """Civil day or month of a release: all its noise comes from keys of the period alone."""
         return day[:7] if self.by_month else day
 
-    def utc_day_of(self, number: int) -> str:
-        """UTC day in which a window starts; the ledger counts these days."""
-        return str(self.start_of(number).astype("datetime64[D]"))
-
     def first_of_day(self, day: str) -> int:
         """Number of the first window that starts in a civil day."""
         begin, _ = day_bounds(np.array([day], "datetime64[D]"), self.zone)

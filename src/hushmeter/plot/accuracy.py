@@ -20,15 +20,16 @@ if TYPE_CHECKING:
     from hushmeter.theory.bounds import BoundCurves, Bounds
     from hushmeter.theory.one_shot import Bound
 
-# The colours of Okabe and Ito, ordered so that neighbours differ most. Markers and dashes tell
-# more lines apart than there are colours.
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+# The colours of Okabe and Ito, ordered so that neighbours differ most, and three more. Markers and
+# dashes tell more lines apart than there are colours.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000",
+           "#8B5A2B", "#7FA82E", "#A0004E")  # fmt: skip
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES = ("-", "--", ":")
 CURVE_LOOKS = ((PURPLE, "-"), (PURPLE, (0, (4, 1, 1, 1))), (BLUE, "-."))
 LEAST_SEEDS = 3
 """Smallest number of seeds for which a 95 % band is drawn; fewer seeds are drawn as points."""
-BOUND_LOOKS = (("#444444", (0, (6, 2))), ("#444444", (0, (1, 1.5))))
+BOUND_LOOKS = (("#1B5E20", (0, (6, 2))), ("#B71C1C", (0, (1, 1.5))))
 VACUOUS = "bound is vacuous (outside 0 … 1)"
 FLOORS = {"all-off": ("everything off", "alpha_floor", ":"),
           "hold": ("as at the first reading", "hold_floor", "-.")}  # fmt: skip
@@ -48,6 +49,13 @@ class SweepPanel:
     # Further curves by their names, such as an exact accuracy or the limit of any attacker, in the
     # same order.
     curves: Mapping[str, FloatArray] = field(default_factory=dict)
+    # Lower and upper ends of the band of each line at each ε, in the same order; without them the
+    # band is that of the mean over the seeds
+    bands: Mapping[str, tuple[FloatArray, FloatArray]] = field(default_factory=dict)
+    # Exact expectations by the names of lines, in the same order, NaN where they are not known
+    theory: Mapping[str, FloatArray] = field(default_factory=dict)
+    # Rows (ε, E[α], low, high) of certified intervals by the names of lines
+    certified: Mapping[str, FloatArray] = field(default_factory=dict)
 
 
 def draw_sweep(
@@ -72,8 +80,11 @@ def draw_panels(panels: Sequence[SweepPanel], title: str, *, columns: int = 3) -
     down = -(-len(panels) // across)
     figure = new_figure(5.4 * across, 5.2 if down == 1 else 4.2 * down)
     grid = panel_grid(figure, len(panels), columns)
+    # A name has the same colour in all panels, also if it is missing in some of them.
+    names = list(dict.fromkeys(str(n) for panel in panels for n in panel.table[panel.by].unique()))
+    places = {name: i for i, name in enumerate(n for n in names if n not in FLOORS)}
     for axes, panel in zip(grid, panels, strict=True):
-        _draw_measure(axes, panel.table, panel.by, panel.measure)
+        _draw_measure(axes, panel, places)
         _draw_floors(axes, panel.table, panel.by, panel.measure)
         for i, (name, found) in enumerate(panel.bounds.items()):
             _draw_bounds(axes, panel.table, name, found, i)
@@ -106,19 +117,30 @@ def mark_cut(axes: Axes) -> None:
     )  # fmt: skip
 
 
-def _draw_measure(axes: Axes, table: pd.DataFrame, by: str, measure: str) -> None:
-    """Draw the mean of every attacker and its 95 % band over seeds; points with few seeds."""
-    names = [name for name in table[by].unique() if name not in FLOORS]
-    for i, name in enumerate(names):
+def _draw_measure(axes: Axes, panel: SweepPanel, places: Mapping[str, int]) -> None:
+    """Draw the mean of every attacker and its 95 % band; points with few seeds and no band."""
+    table, by, measure = panel.table, panel.by, panel.measure
+    for name in (name for name in table[by].unique() if name not in FLOORS):
+        i = places[str(name)]
         part = table[table[by] == name]
         x, mean, half = mean_and_band(part, measure)
         style = DASHES[i // len(PALETTE) % len(DASHES)]
         color, marker = PALETTE[i % len(PALETTE)], MARKERS[i % len(MARKERS)]
+        if name in panel.theory:
+            # The line is the exact expectation; measured means are markers on it.
+            axes.plot(x, panel.theory[name], color=color, linestyle=style)
+            style = "none"
         axes.plot(
             x, mean, color=color, linestyle=style, marker=marker, markersize=4, label=str(name)
         )
+        if name in panel.certified:
+            epsilon, alpha, low, high = panel.certified[name].T
+            reach = [alpha - low, high - alpha]
+            axes.errorbar(-np.log(epsilon), alpha, reach, color=color, linestyle="none", capsize=3)
         seeds = part.groupby("epsilon")[measure].count().min()
-        if seeds >= LEAST_SEEDS:
+        if name in panel.bands:
+            axes.fill_between(x, *panel.bands[name], color=color, alpha=0.15, linewidth=0)
+        elif seeds >= LEAST_SEEDS:
             # An accuracy lies between 0 and 1, so that a band beyond them says nothing.
             low, high = np.clip(mean - half, 0.0, 1.0), np.clip(mean + half, 0.0, 1.0)
             axes.fill_between(x, low, high, color=color, alpha=0.22, linewidth=0)
@@ -130,7 +152,10 @@ def _draw_curve(axes: Axes, table: pd.DataFrame, name: str, curve: FloatArray, p
     """Draw a computed curve without a band."""
     x = np.sort(-np.log(table["epsilon"].unique()))
     color, dashes = CURVE_LOOKS[place % len(CURVE_LOOKS)]
-    axes.plot(x, curve, color=color, linestyle=dashes, linewidth=1.8, label=name)
+    known = np.isfinite(curve)
+    marker = "" if known.all() else "_"
+    axes.plot(x[known], curve[known], color=color, linestyle=dashes, linewidth=1.8, marker=marker,
+              markersize=9, label=name)  # fmt: skip
 
 
 def _draw_floors(axes: Axes, table: pd.DataFrame, by: str, measure: str) -> None:
@@ -153,10 +178,12 @@ def _draw_bounds(axes: Axes, table: pd.DataFrame, name: str, found: Bounds, plac
     """Draw a line where a bound lies between 0 and 1, and crosses where it does not."""
     x = np.sort(-np.log(table["epsilon"].unique()))
     color, dashes = BOUND_LOOKS[place % len(BOUND_LOOKS)]
-    for label, bound in ((name, found.lower), (None, found.upper)):
+    for side, bound in (("lower", found.lower), ("upper", found.upper)):
         raw, vacuous = np.asarray(bound.raw), np.asarray(bound.vacuous)
         line = np.where(vacuous, np.nan, raw)
+        label = name if side == "lower" else None
         axes.plot(x, line, color=color, linestyle=dashes, linewidth=1.2, label=label)
+        _name_line(axes, x, line, f"{side}, {found.form}", color)
         if vacuous.any():
             axes.plot(
                 x[vacuous],
@@ -167,6 +194,19 @@ def _draw_bounds(axes: Axes, table: pd.DataFrame, name: str, found: Bounds, plac
                 linestyle="none",
                 label=VACUOUS,
             )
+
+
+def _name_line(axes: Axes, x: FloatArray, line: FloatArray, words: str, color: str) -> None:
+    """Write what a line is beside its last point that is drawn."""
+    drawn = np.flatnonzero(np.isfinite(line))
+    if drawn.size == 0:
+        return
+    last = int(drawn[-1])
+    side = "right" if last > x.size / 2 else "left"
+    axes.annotate(
+        words, (x[last], line[last]), (0, 3), textcoords="offset points", ha=side, va="bottom",
+        fontsize=7, color=color,
+    )  # fmt: skip
 
 
 def _limits(axes: Axes, *, to_one: bool) -> tuple[float, float]:
@@ -305,21 +345,25 @@ def _draw_bound_panel(axes: Axes, curves: BoundCurves, heading: str) -> None:
     axes.plot(x, curves.exact, color=BLUE, linewidth=2.2, label="exact accuracy, relaxed attacker")
     axes.plot(x, curves.limit, color=GREEN, label="limit of any attacker (one reading)")
     axes.axhline(curves.floor, color=GREY, linestyle=":", label="“nothing switched”")
-    _draw_printed(axes, x, curves.printed.lower, "printed bounds (Theorems 3 and 4)")
-    _draw_printed(axes, x, curves.printed.upper, None)
-    axes.set_xlabel("ln(1/ε)   (more private →)")
+    for words, bound in (("lower", curves.corrected.lower), ("upper", curves.corrected.upper)):
+        line = np.asarray(bound)
+        axes.plot(x, line, color=BLUE, linestyle=(0, (6, 2)), linewidth=1.0)
+        _name_line(axes, x[: x.size // 3], line[: x.size // 3], f"{words}, corrected", BLUE)
+    _draw_printed(axes, x, curves.printed.lower, "printed bounds", "Theorem 3, printed")
+    _draw_printed(axes, x, curves.printed.upper, None, "Theorem 4, printed")
     axes.set_ylim(-0.03, 1.06)
     if x.size > 1:
         axes.set_xlim(x.min(), x.max())
-    axes.set_title(heading, loc="left", fontsize=9)
-    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_title(heading, loc="left", fontsize=9, pad=4)
+    label_epsilon_axis(axes)
 
 
-def _draw_printed(axes: Axes, x: FloatArray, bound: Bound, label: str | None) -> None:
-    """Draw dashes where a printed bound lies between 0 and 1, and crosses where it does not."""
+def _draw_printed(axes: Axes, x: FloatArray, bound: Bound, label: str | None, name: str) -> None:
+    """Draw dots where a printed bound lies between 0 and 1, and crosses where it does not."""
     raw, vacuous = np.asarray(bound.raw), np.asarray(bound.vacuous)
     line = np.where(vacuous, np.nan, raw)
-    axes.plot(x, line, color=RED, linestyle="--", linewidth=1.4, label=label)
+    axes.plot(x, line, color=RED, linestyle=(0, (1, 1.5)), linewidth=1.6, label=label)
+    _name_line(axes, x, line, name, RED)
     if vacuous.any():
         marks = np.clip(raw, 0.0, 1.0)[vacuous][::6]
         axes.plot(

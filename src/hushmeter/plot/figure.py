@@ -28,6 +28,8 @@ BLUE, ORANGE, GREEN, RED, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#8
 PURPLE = "#7A3E9D"
 WIDE_AXIS = 300.0
 """Ratio of the ends of a logarithmic axis above which only powers of ten are labelled."""
+WIDTH_PIXELS = 2000
+"""Width of a saved picture."""
 OTHER_KINDS = (".csv", ".jpeg", ".jpg", ".pdf", ".svg")
 """Endings that name a single file, so that the path cannot be a folder of figures."""
 
@@ -104,7 +106,8 @@ def save_figure(
             mpl.rc_context({"svg.hashsalt": "hushmeter"}),
         ):
             metadata = {"Date": None} if kind == "svg" else None
-            figure.savefig(temporary, format=kind, dpi=160, metadata=metadata)
+            dpi = WIDTH_PIXELS / float(figure.get_figwidth())
+            figure.savefig(temporary, format=kind, dpi=dpi, metadata=metadata)
     write_table(paths["csv"], data, force=force)
     return paths
 

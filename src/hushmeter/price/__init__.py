@@ -14,11 +14,11 @@ of perfect data to the buyer, and k describes how the value depends on the quali
 with ε; the trade is worthwhile where S ≥ 0.
 
 The noise is independent of the load, so its part of the buyer's errors is exact. Let σ_h be the
-standard deviation of the noise of an hourly mean. A forecast that repeats an earlier hour has the
-error √(e₀² + σ_h²) if its error on true data is e₀, and the share Var/(Var + σ_h²) of the variance
-of the noisy hourly curve is the household's. The share of days that stay in their cluster is
-simulated (`load`). If the load is known only from a release, its statistics and all that
-depends on them have standard errors.
+standard deviation of the noise of an hourly mean. The hourly curve has the quality
+1 − σ_h²/Var, and a forecast its skill against the mean (`load.Forecast`); both are 0 for data that
+are not better than none. The share of days that stay in their cluster is simulated (`load`). If
+the load is known only from a release, its statistics and all that depends on them have standard
+errors.
 """
 
 from hushmeter.price.load import Load

@@ -10,7 +10,7 @@ noise alone.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,18 +33,116 @@ class Load:
 
     hourly_sd_w: float  # Standard deviation of the true hourly means [W]
     forecast_w: float  # Root mean square error e₀ of the forecast on true data [W]
-    lag_h: int  # The forecast repeats the value of `lag_h` hours before
+    lag_h: int  # The naive forecast repeats the value of `lag_h` hours before
     # Standard errors of the first two [W], if they were computed from released hours; 0 for true
     # readings
     hourly_sd_se_w: float = 0.0
     forecast_se_w: float = 0.0
+    naive_w: float = math.nan  # Root mean square error of the naive forecast [W]
+    mean_w: float = math.nan  # That of forecasting the mean: what can be done without data [W]
+    # How the error grows with the noise; without it the naive forecast is used
+    forecast: Forecast | None = None
+
+    @property
+    def without_data_w(self) -> float:
+        """Error of a buyer that only knows the mean [W]."""
+        return self.hourly_sd_w if math.isnan(self.mean_w) else self.mean_w
+
+    def added_square(self, noise_w: float) -> float:
+        """What noise of this standard deviation on each hour adds to the square of the error."""
+        if self.forecast is None:
+            return noise_w**2
+        return max(self.forecast.square(noise_w) - self.forecast.square(0.0), 0.0)
+
+
+DAY, WEEK = 24, 168
+FORECAST_DAYS = 4
+"""Smallest number of days for which the forecast is fitted."""
+RIDGE = 0.02
+"""Share of the variance of each predictor that is added to it, against chance patterns."""
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """A linear forecast of an hour one day ahead, and its error on weeks that it did not learn.
+
+    The predictors are the mean of this hour of the day, the same hour of the day before and of the
+    week before, and the mean of the day before, all less the mean of the load. Each part of the
+    hours is forecast with weights from the other parts. The noise is known: it adds s²·D to the
+    second moments of the predictors, so that the weights of noisy predictors shrink.
+    """
+
+    train: tuple[tuple[FloatArray, FloatArray], ...]  # (X'X, X'y)/n of the other parts, each fold
+    test: tuple[tuple[FloatArray, FloatArray, float], ...]  # (X'X, X'y, y'y)/n of the left-out part
+    sizes: FloatArray  # Number of forecast hours of each fold
+    noise: FloatArray  # D: second moments of the predictors' noise for noise of variance 1
+    mean_noise: float  # Variance of the noise of the mean, for the same noise
+
+    def square(self, noise_w: float) -> float:
+        """Mean square of the error on left-out hours, if each hour has this noise [W²]."""
+        return float(self._squares(noise_w) @ self.sizes / self.sizes.sum())
+
+    def _squares(self, noise_w: float) -> FloatArray:
+        found = []
+        for (xx, xy), (test_xx, test_xy, yy) in zip(self.train, self.test, strict=True):
+            noisy = noise_w**2 * self.noise
+            weights = np.linalg.solve(xx + noisy + RIDGE * np.diag(np.diag(xx) + 1e-9), xy)
+            found.append(yy - 2 * weights @ test_xy + weights @ (test_xx + noisy) @ weights)
+        return np.array(found) + noise_w**2 * self.mean_noise
+
+    @property
+    def mean_square(self) -> float:
+        """The same if the mean is forecast, without any data of the hours."""
+        return float(np.array([yy for *_, yy in self.test]) @ self.sizes / self.sizes.sum())
+
+
+def fit_forecast(hours: FloatArray, noise: float = 0.0) -> Forecast | None:
+    """Fit the forecast to hourly means [W] with NaN in gaps, whose own noise has this variance.
+
+    The result is about the load without this noise. None if there are too few complete hours.
+    """
+    days = hours.size // DAY
+    if days < FORECAST_DAYS:
+        return None
+    length = WEEK if days >= 28 else DAY
+    far = WEEK if days >= 15 else 2 * DAY
+    part = np.arange(hours.size) // length
+    at = np.arange(far, hours.size)
+    before = np.stack([hours[at - DAY - k] for k in range(DAY)])
+    known = np.isfinite(hours[at]) & np.isfinite(hours[at - far]) & np.isfinite(before).all(axis=0)
+    at, before = at[known], before[:, known]
+    parts = np.unique(part[at])
+    if parts.size < 2 or at.size < 2 * DAY:
+        return None
+    shape = np.diag([1 / days, 1.0, 1.0, 1 / DAY])
+    shape[1, 3] = shape[3, 1] = 1 / DAY
+    train, test, sizes = [], [], []
+    for one in parts:
+        out = part[at] == one
+        rest = np.where(part == one, np.nan, hours)
+        mean = float(np.nanmean(rest))
+        profile = np.array([np.nanmean(rest[h::DAY]) for h in range(DAY)]) - mean
+        x = np.column_stack([
+            profile[at % DAY], hours[at - DAY] - mean, hours[at - far] - mean,
+            before.mean(axis=0) - mean,
+        ])  # fmt: skip
+        y = hours[at] - mean
+        moments = [
+            (x[rows].T @ x[rows] / rows.sum() - noise * shape, x[rows].T @ y[rows] / rows.sum())
+            for rows in (~out, out)
+        ]
+        train.append(moments[0])
+        test.append((*moments[1], float((y[out] ** 2).mean()) - noise))
+        sizes.append(out.sum())
+    counts = np.array(sizes, dtype=np.float64)
+    return Forecast(tuple(train), tuple(test), counts, shape, 1 / float(np.isfinite(hours).sum()))
 
 
 def describe_load(trace: Trace | Estimate) -> Load:
-    """Return the spread of the hourly means and the error of a forecast that repeats an hour.
+    """Return the spread of the hourly means, and the errors of forecasts of an hour.
 
-    The forecast repeats the same hour of the day before if the trace is longer than a day, and the
-    last hour otherwise.
+    The naive forecast repeats the same hour of the day before if the trace is longer than a day,
+    and the last hour otherwise. From four days on `Forecast` is used.
 
     Notes
     -----
@@ -72,9 +170,26 @@ def describe_load(trace: Trace | Estimate) -> Load:
     variance, square = float(hourly.readings.var()), float((errors**2).mean())
     if variance == 0:
         raise DataError("the hourly load never changes, so the data have no value to a buyer.")
+    whole = np.full(int(steps[-1]) + 1, np.nan)
+    whole[steps] = hourly.readings
     if released is None:
-        return Load(math.sqrt(variance), math.sqrt(square), lag)
-    return _released_load(released, variance, square, len(hourly), len(pairs), lag)
+        load = Load(math.sqrt(variance), math.sqrt(square), lag, naive_w=math.sqrt(square))
+        return _with_forecast(load, fit_forecast(whole))
+    load = _released_load(released, variance, square, len(hourly), len(pairs), lag)
+    # Restored hours are smoother than the load, so that only the naive forecast can be corrected.
+    noise = float((released.errors**2).mean()) / (len(released.trace) / len(hourly))
+    plain = released.kind != "restored"
+    return _with_forecast(load, fit_forecast(whole, noise) if plain else None)
+
+
+def _with_forecast(load: Load, forecast: Forecast | None) -> Load:
+    """The load with the forecast; a buyer forecasts the mean if that is better without noise."""
+    if forecast is None:
+        return load
+    mean, error = math.sqrt(max(forecast.mean_square, 0.0)), forecast.square(0.0)
+    if error <= 0:
+        return load
+    return replace(load, forecast_w=min(math.sqrt(error), mean), mean_w=mean, forecast=forecast)
 
 
 def _released_load(
@@ -98,6 +213,7 @@ def _released_load(
         lag,
         load_se / (2 * math.sqrt(load)),
         forecast_se / (2 * math.sqrt(forecast)),
+        naive_w=math.sqrt(forecast),
     )
 
 

@@ -33,8 +33,9 @@ class Buyer:
     """The buyer's use of the data and its value."""
 
     value: float = 60.0  # Value V of a year of perfect data of one household [money/year]
-    # Quality q of the data: the fidelity of the hourly curve, e₀/(error of an hourly forecast), the
-    # share of days that stay in their cluster, or the mean visibility of the appliances.
+    # Quality q of the data: the skill of the hourly curve or of an hourly forecast, which is 0 for
+    # data that are not better than none, the share of days that stay in their cluster, or the mean
+    # visibility of the appliances.
     use: str = "hourly"
     # Exponent k of the value V·q^k. Below 1, low quality already has much of the value; above 1,
     # only high quality has.
@@ -136,18 +137,19 @@ class Sale:
         """Return the entry of the menu for one mechanism, after the entry `before`."""
         released_s = self.unit.interval_s * self.unit.window
         noise = mechanism.std / math.sqrt(max(1.0, SECONDS_PER_HOUR / released_s))
-        forecast = math.hypot(self.load.forecast_w, noise)
+        forecast = math.sqrt(self.load.forecast_w**2 + self.load.added_square(noise))
         fidelity = self.load.hourly_sd_w**2 / (self.load.hourly_sd_w**2 + noise**2)
         seen = appliance_visibility(mechanism, self.home, self.unit)
         stay = None if self.days is None else cluster_fidelity(mechanism, self.unit, self.days)
         if before is not None:
             seen = tuple(map(max, seen, before.visibility))
             stay = None if stay is None or before.clusters is None else max(stay, before.clusters)
-        fidelity_se, forecast_se, ratio_se = _load_errors(self.load, noise)
+        fidelity_se, forecast_se, skill_se = _load_errors(self.load, noise, forecast)
         stay_se = None if stay is None else _stay_error(mechanism, self.unit, self.redrawn)
+        skill = max(0.0, 1 - (noise / self.load.hourly_sd_w) ** 2)
         useful: dict[str, tuple[float | None, float | None]] = {
-            "hourly": (fidelity, fidelity_se),
-            "forecast": (self.load.forecast_w / forecast, ratio_se),
+            "hourly": (skill, skill_se if skill else 0.0),
+            "forecast": forecast_skill(self.load, forecast),
             "clusters": (stay, stay_se),
             "appliances": (sum(seen) / len(seen), 0.0),
         }
@@ -194,9 +196,10 @@ class Sale:
             f"The buyer pays {buyer.value:g} a year for perfect data, in proportion to the quality "
             f"“{buyer.use}” to the power of {buyer.shape:g}, and has costs of {buyer.handling:g}.",
             f"The hourly load has a standard deviation of {load.hourly_sd_w:.0f}"
-            f"{_plus_minus(load.hourly_sd_se_w)} W; a forecast that repeats the value of "
-            f"{load.lag_h} h before has an error of {load.forecast_w:.0f}"
-            f"{_plus_minus(load.forecast_se_w)} W on true data.",
+            f"{_plus_minus(load.hourly_sd_se_w)} W; the forecast of an hour has an error of "
+            f"{load.forecast_w:.0f}{_plus_minus(load.forecast_se_w)} W on true data, the mean "
+            f"{load.without_data_w:.0f} W, and the value of {load.lag_h} h before "
+            f"{load.naive_w:.0f} W. Data that are not better than none are worth nothing.",
             "There are no clusters, because too few complete days are known."
             if days is None
             else f"There are {len(days.centres)} clusters and {len(days.days)} complete days of "
@@ -206,15 +209,28 @@ class Sale:
         )
 
 
-def _load_errors(load: Load, noise: float) -> tuple[float, float, float]:
-    """Standard errors of the fidelity, of the forecast error [W], and of e₀/(forecast error)."""
+def _load_errors(load: Load, noise: float, forecast: float) -> tuple[float, float, float]:
+    """Standard errors of the fidelity, of the forecast error [W], and of the hourly skill."""
     variance = load.hourly_sd_w**2 + noise**2
-    forecast = math.hypot(load.forecast_w, noise)
     return (
         2 * load.hourly_sd_w * noise**2 / variance**2 * load.hourly_sd_se_w,
-        load.forecast_w / forecast * load.forecast_se_w,
-        noise**2 / forecast**3 * load.forecast_se_w,
+        load.forecast_w / forecast * load.forecast_se_w if forecast else 0.0,
+        2 * noise**2 / load.hourly_sd_w**3 * load.hourly_sd_se_w,
     )
+
+
+def forecast_skill(load: Load, forecast: float) -> tuple[float, float]:
+    """Quality of the data for a forecast with this error [W], and its standard error.
+
+    It is (B² − e²)/(B² − e₀²), where B is the error without data and e₀ that on true data: 1 for
+    true data, and 0 for data that are not better than none.
+    """
+    without, best = load.without_data_w**2, load.forecast_w**2
+    if forecast**2 >= without or best >= without:
+        return 0.0, 0.0
+    added = forecast**2 - best
+    error = 2 * load.forecast_w * added / (without - best) ** 2 * load.forecast_se_w
+    return (without - forecast**2) / (without - best), error
 
 
 def _stay_error(mechanism: Mechanism, unit: Unit, redrawn: Sequence[DayClusters]) -> float:

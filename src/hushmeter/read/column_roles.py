@@ -11,26 +11,32 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
+from hushmeter.clock import SECOND
 from hushmeter.errors import DataError
 from hushmeter.read.columns import (
     NAMELESS,
     SAMPLE,
     Column,
     TimePlan,
+    ascending,
     classify,
     find_named,
     is_nameless_time,
     is_number_of_day,
     is_unix,
+    read_row_times,
     spread_days,
 )
 from hushmeter.read.headers import (
     Layout,
+    Meaning,
     find_layout,
+    find_parts,
     find_source,
     find_unit,
     has_word,
-    split_words,
 )
 from hushmeter.read.recording import Task
 from hushmeter.read.source import refuse_faults
@@ -40,8 +46,9 @@ from hushmeter.read.times import find_zone, read_clock, read_stamps, split_range
 PHASE_MARK = re.compile(
     r"(?i)(?:\bl|phase[ _]?|phs|fase[ _]?)([1-3abc])\b|[(_ -]([abc])\)?(?:\s*\(|$)"
 )
-UNUSED = ("export", "production", "battery", "other")
+UNUSED = ("export", "production", "battery", "price", "other")
 LEAST_CIRCUITS = 3
+ROLES = {"start": 0, "plain": 1, "middle": 1, "end": 4, "other": 7}
 POWER_NAMES = ("power", "mains", "aggregate", "main", "grid")
 
 
@@ -92,7 +99,7 @@ def _rank(column: Column, columns: Sequence[Column]) -> tuple[int, bool] | None:
     role = column.role
     rank: int | None = None
     if column.kind == "time":
-        rank = {"start": 0, "plain": 1, "end": 4, "other": 7}[role]
+        rank = ROLES[role]
     elif column.kind == "range":
         whole = read_clock(_range_start(column)) is None
         rank = 1 if whole else None
@@ -100,7 +107,7 @@ def _rank(column: Column, columns: Sequence[Column]) -> tuple[int, bool] | None:
         partner = _clock_of(columns, "start") or _clock_of(columns, "end")
         rank = (2 if partner else 5) + (role == "end") + 2 * (role == "other")
     elif is_unix(column) or (column is columns[0] and is_nameless_time(column)):
-        rank = {"start": 0, "plain": 1, "end": 4, "other": 7}[role]
+        rank = ROLES[role]
     return None if rank is None else (rank, not (column.aware or is_unix(column)))
 
 
@@ -129,8 +136,8 @@ def _with_partners(chosen: Column, columns: Sequence[Column]) -> TimePlan:
         if end_clock is not None and end_date is None:
             end_date = chosen
         return TimePlan(chosen, clock, end_date, end_clock, "start", zone)
-    if chosen.role == "end":
-        return TimePlan(chosen, stamp="end", zone=zone)
+    if chosen.role in ("end", "middle"):
+        return TimePlan(chosen, stamp=chosen.role, zone=zone)
     end = None
     if chosen.kind == "time":
         end = next((c for c in columns if c.kind == "time" and c.role == "end"), None)
@@ -176,7 +183,9 @@ def plan_columns(task: Task, raw: RawTable, columns: Sequence[Column], *, homes:
         chosen = _find_sum(task, columns, task.options.value_column)
         for column in chosen:
             _refuse_named(task, column, numbers)
-        plan = Plan(time, chosen, keys=keys, need_all=True)
+        _refuse_sum(task, chosen, numbers)
+        tariffs = all(c.meaning.part == "tariff" for c in chosen)
+        plan = Plan(time, chosen, keys=keys, need_all=not tariffs)
     else:
         _refuse_words(task, columns, numbers)
         empty = [c for c in columns if c.kind == "empty"]
@@ -255,11 +264,36 @@ def _refuse_named(task: Task, chosen: Column, numbers: Sequence[Column]) -> None
     source = find_source(f"{chosen.context} {chosen.name}")
     if source is not None:
         raise task.error(f": column {chosen.name!r} is {source}, not electricity.")
-    if meaning.flow in ("export", "production"):
+    if meaning.flow in ("export", "production", "price"):
         raise task.error(
-            f": column {chosen.name!r} is what was {_words(meaning.flow)}, not what the home used."
+            f": column {chosen.name!r} is {_words(meaning.flow)}, not what the home used."
         )
     _refuse_balance(task, (chosen,), numbers)
+
+
+def _refuse_sum(task: Task, chosen: Sequence[Column], numbers: Sequence[Column]) -> None:
+    """Refuse columns that are only a part of the meter, or of which one includes another."""
+    alike = {c.name: c.meaning for c in numbers if c.meaning.unit == chosen[0].meaning.unit
+             and c.meaning.flow == chosen[0].meaning.flow
+             and c.meaning.counter == chosen[0].meaning.counter}  # fmt: skip
+    names = {column.name for column in chosen}
+    whole = find_parts(alike) if len(alike) > 1 else None
+    if whole is not None and names < set(whole):
+        raise task.error(
+            f": {_named(chosen)} is only a part of what the meter shows: leave `value_column=` "
+            f"out, or give all of it (`value_column={'+'.join(whole)}`)."
+        )
+    twice = whole is not None and set(whole) < names
+    kinds = [(c.meaning.flow, c.meaning.period, c.meaning.part == "total") for c in chosen]
+    if twice or len({kind for kind in kinds if any(kind)}) > 1:
+        raise task.error(
+            f": {_named(chosen)} are not parts of one whole, so that their sum counts energy "
+            "twice: give one column, or the columns of all tariffs or phases."
+        )
+
+
+def _named(columns: Sequence[Column]) -> str:
+    return ", ".join(repr(column.name) for column in columns[:12])
 
 
 def _refuse_balance(task: Task, values: Sequence[Column], numbers: Sequence[Column]) -> None:
@@ -276,7 +310,7 @@ def _refuse_balance(task: Task, values: Sequence[Column], numbers: Sequence[Colu
 
 def _words(flow: str) -> str:
     return {"export": "fed into the grid", "production": "produced (solar or other generation)",
-            "battery": "exchanged with a battery", "net": "a balance",
+            "battery": "exchanged with a battery", "net": "a balance", "price": "a price",
             "other": "something else"}[flow]  # fmt: skip
 
 
@@ -288,7 +322,8 @@ def _choose(
     unused = [c.name for c in numbers if c not in wanted]
     if unused:
         task.notes.append(f"Columns that are no use of electricity: {', '.join(unused[:12])}.")
-    if not wanted:
+    priced = any(c.meaning.flow == "price" for c in numbers)
+    if not wanted or (priced and not any(_is_known(c.meaning) for c in wanted)):
         raise _nothing_wanted(task, numbers)
     meter = next((c for c in wanted if c.name == "watts"), None)
     if meter is not None and time.names == {"timestamp"}:
@@ -296,8 +331,10 @@ def _choose(
         circuits = tuple(c for c in wanted if c is not meter)
         return Plan(time, (meter,), circuits, unit="W")
     _refuse_beside_production(task, numbers)
-    group = _best_group(wanted)
-    values, need_all = _reduce(group)
+    group = _of_rows(task, time, _best_group(wanted))
+    added = find_parts({c.name: c.meaning for c in group})
+    values = None if added is None else tuple(c for c in group if c.name in added)
+    need_all = values is not None and all(c.meaning.part == "phase" for c in values)
     if values is not None:
         _refuse_parts(task, values, numbers, empty)
         _refuse_balance(task, values, numbers)
@@ -306,11 +343,14 @@ def _choose(
         plain = tuple(c for c in wanted if c.meaning.part != "total")
         if values is None and homes and plain:
             return Plan(time, (), plain)
+        if values is None and _are_whole(plain):
+            task.notes.append(f"Added up: {', '.join(c.name for c in plain)}.")
+            return Plan(time, plain, need_all=True)
         if values is None:
-            named = ", ".join(repr(c.name) for c in group[:12])
             raise task.error(
-                f"has no power column that is clearly that of the meter: it may be {named}; "
-                "name it (`value_column=NAME`, or NAME+NAME for columns that are added)."
+                f"has no power column that is clearly that of the meter: it may be "
+                f"{_named(_candidates(group))}; name it (`value_column=NAME`, or NAME+NAME for "
+                "columns that are added)."
             )
         return Plan(time, values, circuits)
     if len(values) > 1:
@@ -320,6 +360,11 @@ def _choose(
     if left:
         task.notes.append(f"Left out: {', '.join(left[:12])}.")
     return Plan(time, values, circuits, need_all=need_all)
+
+
+def _is_known(meaning: Meaning) -> bool:
+    """True for a header that states electricity or is general; beside prices, others are none."""
+    return bool(meaning.unit or meaning.flow or meaning.mains or meaning.counter or meaning.generic)
 
 
 def _refuse_beside_production(task: Task, numbers: Sequence[Column]) -> None:
@@ -344,10 +389,10 @@ def _nothing_wanted(task: Task, numbers: Sequence[Column]) -> DataError:
     first = next((c for c in numbers if c.meaning.flow in UNUSED), None)
     if first is None:
         return task.error("has no power column, only numbers without a name.")
-    return task.error(
-        f"has no power column: {first.name!r} is {_words(first.meaning.flow)}, not "
-        "what the home used; if it is the meter after all, name it (`value_column=`)."
-    )
+    named = first.meaning.flow in ("battery", "other")
+    advice = "; if it is the meter after all, name it (`value_column=`)" if named else ""
+    what = f"{first.name!r} is {_words(first.meaning.flow)}, not what the home used{advice}"
+    return task.error(f"has no power column: {what}.")
 
 
 def _best_group(wanted: Sequence[Column]) -> list[Column]:
@@ -363,7 +408,11 @@ def _best_group(wanted: Sequence[Column]) -> list[Column]:
     elif mains:
         pool = mains
     intervals = [c for c in pool if not c.meaning.counter]
-    pool = intervals or pool
+    if len(intervals) < len(pool):
+        # Beside a counter, a column of an unknown name is no energy of the same meter.
+        pool = [c for c in intervals if c.meaning.flow or c.meaning.generic or c.meaning.mains] or [
+            c for c in pool if c.meaning.counter
+        ]
     energies = [c for c in pool if (c.meaning.unit or "").lower().endswith("wh")]
     if energies and len(energies) < len(pool) and (stated or len(energies) == 1):
         named = [c for c in pool if not c.meaning.generic and c not in energies]
@@ -376,24 +425,33 @@ def _are_apart(stated: Sequence[Column]) -> bool:
     return len({c.meaning.counter for c in stated}) == 1
 
 
-def _reduce(group: Sequence[Column]) -> tuple[tuple[Column, ...] | None, bool]:
-    """The columns to add up, and whether all are needed; None if the choice is not clear."""
-    if len(group) == 1:
-        return (group[0],), False
-    totals = [c for c in group if c.meaning.part == "total"]
-    parts = [c for c in group if c.meaning.part in ("tariff", "phase")]
-    if len(totals) == 1 and len(parts) == len(group) - 1:
-        return (totals[0],), False
-    mains = [c for c in group if c.meaning.mains]
-    phases = [c for c in group if c.meaning.part == "phase"]
-    if mains and len(mains) < len(group):
-        return _reduce(mains)
-    if len(phases) == len(group):
-        return tuple(phases), True
-    tariffs = [c for c in group if c.meaning.part == "tariff"]
-    if len(tariffs) == len(group) and len({_stem(c.name) for c in tariffs}) == 1:
-        return tuple(tariffs), False
-    return None, False
+def _of_rows(task: Task, time: TimePlan, group: list[Column]) -> list[Column]:
+    """Without the columns that name another length than that of a row, such as a daily total."""
+    if len(group) < 2 or not any(c.meaning.period for c in group):
+        return group
+    clock = read_row_times(task, time)
+    steps = np.diff(ascending(clock.ns[clock.good]))
+    length = float(np.median(steps)) / SECOND if steps.size else 0.0
+    kept = [c for c in group if not c.meaning.period or abs(c.meaning.period / length - 1) < 0.1]
+    return kept or group
+
+
+def _are_whole(columns: Sequence[Column]) -> bool:
+    """True for circuits of which one is the rest of the home: together they are all of it."""
+    alike = {(c.meaning.flow, c.meaning.unit, c.meaning.counter) for c in columns}
+    rest = any(has_word(c.name, "rest") for c in columns)
+    return (
+        len(columns) >= LEAST_CIRCUITS and rest and len(alike) == 1 and not columns[0].meaning.flow
+    )
+
+
+def _candidates(group: Sequence[Column]) -> list[Column]:
+    """Columns that may be the meter, the likely ones first; constants cannot be."""
+    different = [c for c in group if len(c.data.unique().slice(0, 3).drop_null()) > 1]
+    return sorted(
+        different or group,
+        key=lambda c: (not c.meaning.mains, c.meaning.part != "total", c.meaning.flow == ""),
+    )
 
 
 def _refuse_parts(
@@ -432,17 +490,11 @@ def _phase(name: str) -> str:
     return {"a": "1", "b": "2", "c": "3"}.get(mark, mark)
 
 
-def _stem(name: str) -> str:
-    """A name without its tariff: columns to be added differ in nothing else."""
-    kept = [w for w in split_words(name) if not has_word(w, "tariff") and not w.isdigit()]
-    return " ".join(kept)
-
-
 def _mains_and_circuits(
     group: Sequence[Column], wanted: Sequence[Column]
 ) -> tuple[tuple[Column, ...] | None, tuple[Column, ...]]:
     """The one column with a general name is the meter, and the others are circuits."""
-    general = [c for c in group if c.meaning.generic and c.meaning.part != "total"]
+    general = [c for c in group if c.meaning.generic and not c.meaning.part]
     if len(general) != 1:
         return None, ()
     return (general[0],), _circuits((general[0],), [c for c in wanted if c is not general[0]])
@@ -512,6 +564,7 @@ def plan_table(task: Task, raw: RawTable) -> PlannedTable:
     asked = task.options.time_column is not None or task.options.value_column is not None
     layout = None if asked or not raw.has_header else find_layout(names)
     if layout is not None:
+        task.reasons.append(f"All columns of the layout {layout.format} are there: it is used.")
         raw, plan = _by_layout(task, raw, layout)
         regular = layout.regular
     else:
@@ -521,6 +574,7 @@ def plan_table(task: Task, raw: RawTable) -> PlannedTable:
             columns, raw = daily
             task.notes.append("One row holds a day; its columns were read as times of the day.")
         regular = daily is not None
+        task.reasons.extend(_explained(column) for column in columns[:60])
         _refuse_source(task, raw, columns)
         plan = plan_columns(task, raw, columns, homes=task.circuits == "sum")
     if plan.time.zone is None:
@@ -529,6 +583,18 @@ def plan_table(task: Task, raw: RawTable) -> PlannedTable:
         # What a release publishes must not depend on circuits, so they are not even read.
         plan = replace(plan, circuits=())
     return PlannedTable(raw, plan, layout, regular)
+
+
+def _explained(column: Column) -> str:
+    """What a column holds and what its header says."""
+    meaning = column.meaning
+    if column.kind not in ("number", "empty"):
+        role = f" ({column.role})" if column.kind in ("time", "date", "clock", "range") else ""
+        return f"Column {column.name!r} holds {column.kind}{role}."
+    said = [meaning.flow, meaning.unit, meaning.part, "counter" * meaning.counter,
+            "mains" * meaning.mains, "general name" * meaning.generic]  # fmt: skip
+    words = ", ".join(word for word in said if word) or "nothing that is known"
+    return f"Column {column.name!r} holds {column.kind}; its header says: {words}."
 
 
 def _stated_zone(preamble: Sequence[str]) -> str | None:

@@ -18,12 +18,12 @@ import numpy as np
 from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.clock import SECOND
 from hushmeter.errors import DataError, InputError
-from hushmeter.read.headers import Layout, Meaning, find_unit, has_word, missing_marks, read_meaning
+from hushmeter.read.headers import Layout, Meaning, find_unit, has_word, is_missing, read_meaning
 from hushmeter.read.recording import Task, unit_factor
 from hushmeter.read.source import read_head, read_parquet, refuse_faults
 from hushmeter.read.text_table import RawTable, load_text, unique_names
 from hushmeter.read.times import as_numpy, one_array, read_clock, read_stamps, split_range
-from hushmeter.trace import SECONDS_PER_DAY
+from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR
 
 SAMPLE = 200
 CELL_UNIT = r"^\s*(?P<number>[-+]?[\d.,' ]*\d[.,]?)\s*(?P<unit>[kM]?Wh?)\s*$"
@@ -31,6 +31,7 @@ NAMELESS = re.compile(r"column_\d+|Unnamed: \d+")
 PARQUET_MAGIC = b"PAR1"
 BALANCE_ROUNDING = 0.02
 DAY_NS = SECONDS_PER_DAY * SECOND
+HEADER_CLOCK = re.compile(r"(?i)\D*?(\d{1,2})[:.h](\d{2})(?::\d{2})?(?!\d)\s*(?:([ap])\.?m)?")
 NUMBERED = re.compile(r"(?i)(?:[a-z]{1,8}[ _.]*)?0*(\d{1,3})(?:[ _]*\(?k?wh\)?)?")
 
 
@@ -57,12 +58,9 @@ class Column:
 
     @property
     def role(self) -> str:
-        """For times: "start", "end", "other" (such as a date of revision) or "plain"."""
-        if has_word(self.name, "other_times"):
-            return "other"
-        if has_word(self.name, "ends"):
-            return "end"
-        return "start" if has_word(self.name, "starts") else "plain"
+        """For times: "start", "middle", "end", "other" (such as a date of revision) or "plain"."""
+        lists = {"other_times": "other", "middles": "middle", "ends": "end", "starts": "start"}
+        return next((role for words, role in lists.items() if has_word(self.name, words)), "plain")
 
     @property
     def names_meter(self) -> bool:
@@ -105,7 +103,7 @@ def to_numbers(data: Any, decimal: str) -> tuple[FloatArray, BoolArray]:
         numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind)
         if not (numeric or pa.types.is_decimal(kind)):
             return np.full(len(data), np.nan), as_numpy(data.is_valid())
-        values: FloatArray = as_numpy(data.cast(pa.float64()), np.nan)
+        values: FloatArray = as_numpy(data.cast(pa.float64(), safe=False), np.nan)
         return values, np.zeros(len(data), dtype=np.bool_)
     text = pc.replace_substring_regex(data.cast(pa.string()), "[\\s\u00a0\u202f']", "")
     other = "." if decimal == "," else ","
@@ -115,10 +113,9 @@ def to_numbers(data: Any, decimal: str) -> tuple[FloatArray, BoolArray]:
     plain = pc.replace_substring(pc.replace_substring(text, other, ""), decimal, ".")
     numbers = pc.if_else(good, plain, None).cast(pa.float64())
     values = as_numpy(numbers, np.nan)
-    marks = pc.utf8_lower(pc.utf8_trim_whitespace(data.cast(pa.string())))
-    missing = pc.is_in(marks, pa.array(sorted(missing_marks())))
-    bad = pc.and_(pc.invert(pc.or_(good, missing)), pc.is_valid(data))
-    return values, as_numpy(bad, False)
+    words = pc.if_else(good, None, pc.utf8_trim_whitespace(data.cast(pa.string())))
+    odd = [word for word in words.unique().to_pylist() if word is not None and not is_missing(word)]
+    return values, as_numpy(pc.is_in(words, pa.array(odd, pa.string())), False)
 
 
 def is_text(data: Any) -> bool:
@@ -212,14 +209,19 @@ def _text_kind(task: Task, column: Column) -> str:
     if numbers and (stated or half or odd.sum() <= 0.1 * odd.size):
         return "number"
     sample = data.slice(0, SAMPLE)
+    if stated:
+        return "text"
     if read_clock(sample) is not None:
         return "clock"
-    if split_range(sample) is not None:
-        return "range"
+    ends = split_range(sample)
     try:
-        stamps = read_stamps(sample, task.path)
+        if ends is not None and read_clock(ends[0]) is not None:
+            return "range"
+        stamps = read_stamps(sample if ends is None else ends[0], task.path)
     except DataError:
         return "text"
+    if ends is not None:
+        return "range"
     if stamps.good.sum() < 0.9 * len(sample):
         return "text"
     column.aware = stamps.aware
@@ -229,6 +231,8 @@ def _text_kind(task: Task, column: Column) -> str:
 def is_unix(column: Column) -> bool:
     """True for numbers under a header of times, such as unix_ts."""
     if column.kind != "number" or column.meaning.unit is not None or is_number_of_day(column):
+        return False
+    if has_word(column.name, "circuits") or column.meaning.flow in ("import", "use"):
         return False
     if has_word(column.name, "stamps"):
         return True
@@ -444,8 +448,11 @@ def _range_end(task: Task, column: Any, starts: IntArray) -> IntArray:
     clock = read_clock(column)
     if clock is None:
         return read_stamps(column, task.path, task.options.tz).ns
-    ends = starts - starts % DAY_NS + clock[0] * SECOND
-    return np.where(ends <= starts, ends + DAY_NS, ends)
+    lengths = (clock[0] * SECOND - starts) % DAY_NS
+    usual = int(np.median(lengths[lengths > 0])) if (lengths > 0).any() else DAY_NS
+    # Before the hour that the clock shows twice, a range seems to end before it starts.
+    back = lengths == (usual - SECONDS_PER_HOUR * SECOND) % DAY_NS
+    return starts + np.where(back | (lengths == 0), usual, lengths)
 
 
 def _add_clock(task: Task, clock: RowTimes, plan: TimePlan) -> None:
@@ -476,16 +483,14 @@ def _add_number(clock: RowTimes, column: Column, dates: IntArray) -> None:
     values, _ = to_numbers(column.data, column.decimal)
     clock.good &= np.isfinite(values)
     known = values[clock.good]
-    largest, smallest = int(known.max(initial=0)), int(known.min(initial=0))
+    largest, smallest = int(known.max(initial=0)), int(known.min(initial=300))
     from_one = smallest >= 1 and largest in (24, 25, 48, 50, 96, 100, 288, 300)
     a_day = next(n for n in (25, 50, 100, 300) if largest < n + 1)
     a_day = {25: 24, 50: 48, 100: 96, 300: 288}[a_day]
     size = DAY_NS // a_day
     after = (np.where(clock.good, values, 0).astype(np.int64) - from_one) * size
     clock.ns = clock.written = dates + after
-    if largest > a_day:
-        # Hour 25 is counted from midnight: it is no time on the clock.
-        clock.ns = clock.written = dates
+    if from_one or largest > a_day:
         clock.after_midnight = after
 
 
@@ -505,15 +510,12 @@ def _add_end(task: Task, clock: RowTimes, plan: TimePlan) -> None:
         clock.ends = moments
 
 
-def find_stamp(
-    task: Task, clock: RowTimes, parts: Sequence[IntArray], layout: Layout | None
-) -> str:
-    """Which end of its interval a time names; a file of whole days shows it by its first time."""
+def find_stamp(task: Task, clock: RowTimes, rows: IntArray, layout: Layout | None) -> str:
+    """Which point of its interval a time names; a file of whole days shows it by its first time."""
     if task.options.stamp is not None:
         return task.options.stamp
-    if clock.stamp == "end" or layout is not None or clock.ends is not None:
+    if clock.stamp != "start" or layout is not None or clock.ends is not None:
         return clock.stamp
-    rows = parts[0] if len(parts) == 1 else np.concatenate(parts)
     moments = ascending(clock.written if rows.size == clock.written.size else clock.written[rows])
     if moments.size < 24 or int(moments[-1]) % DAY_NS:
         return "start"
@@ -551,14 +553,19 @@ def spread_days(task: Task, columns: Sequence[Column]) -> tuple[list[Column], Ra
         return None
     places, offsets = found
     cells = [columns[i] for i in places]
+    asked = (task.options.value_column or "").strip().lower()
+    if asked and asked in {c.name.strip().lower() for c in columns} - {
+        c.name.lower() for c in cells
+    }:
+        return None
     if any(c.kind not in ("number", "empty") for c in cells):
         return None
     stamps = read_stamps(dates[0].data, task.path, task.options.tz)
-    days = stamps.ns.size
-    moments = (stamps.ns[:, None] + offsets[None, :]).ravel()
-    good = np.repeat(stamps.good, offsets.size)
-    values = np.column_stack([c.numbers(task) for c in cells]).ravel()
-    rows = np.repeat(np.arange(days), offsets.size)
+    order = np.argsort(stamps.ns, kind="stable")
+    moments = (stamps.ns[order, None] + offsets[None, :]).ravel()
+    good = np.repeat(stamps.good[order], offsets.size)
+    values = np.column_stack([c.numbers(task) for c in cells])[order].ravel()
+    rows = np.repeat(order, offsets.size)
     unit = find_unit(" ".join(f"{c.context} {c.name}" for c in cells[:1]))
     time = Column("start", "", pa.array(moments.astype("datetime64[ns]"), mask=~good), ".", "time")
     value = Column(
@@ -573,10 +580,16 @@ def spread_days(task: Task, columns: Sequence[Column]) -> tuple[list[Column], Ra
     return table, RawTable(data, kind="table with one row for each day")
 
 
+def _minutes(clock: re.Match[str]) -> int:
+    """Minutes after midnight of a clock in a header; 12 AM is midnight."""
+    hour, half = int(clock[1]), (clock[3] or "").lower()
+    return (hour % 12 + 12 * (half == "p") if half else hour) * 60 + int(clock[2])
+
+
 def times_of_day(names: Sequence[str]) -> tuple[list[int], IntArray] | None:
     """Columns that are times of a day, and their starts after midnight [ns]."""
-    clocks = [(i, re.match(r"\D*?(\d{1,2})[:.h](\d{2})(?!\d)", n)) for i, n in enumerate(names)]
-    timed = [(i, int(m[1]) * 60 + int(m[2])) for i, m in clocks if m is not None]
+    clocks = [(i, HEADER_CLOCK.match(name)) for i, name in enumerate(names)]
+    timed = [(i, _minutes(match)) for i, match in clocks if match is not None]
     if len(timed) in (24, 25, 48, 50, 96, 100, 288, 300):
         places, minutes = [i for i, _ in timed], np.array([m for _, m in timed])
         step = 1440 // {25: 24, 50: 48, 100: 96, 300: 288}.get(len(timed), len(timed))

@@ -17,8 +17,9 @@ import numpy as np
 from hushmeter.checks import FloatArray
 from hushmeter.errors import DataError
 from hushmeter.formatting import count_of
+from hushmeter.read.headers import is_missing
 from hushmeter.read.recording import Series, Task, unit_factor
-from hushmeter.read.regular_times import ABSURD_MEAN_W, LARGEST_MEAN_W, refuse_mean
+from hushmeter.read.regular_times import refuse_mean
 from hushmeter.read.source import TEXT_CAP, open_stream
 from hushmeter.read.times import unix_ns
 
@@ -34,6 +35,8 @@ OTHER_UNITS = {
 }  # fmt: skip
 ELECTRICITY = {None, "", "0", "1", "2", "3"}
 LONGEST_INTERVAL = 90_000
+LONGEST_STATED = 1e9  # A longer duration is damaged [s]
+LEAST_MEAN_W = 3.0
 RARE = 0.01
 FORWARD, NET, REVERSE = "1", "4", "19"
 REGISTERS = {"1", "2", "3", "9"}
@@ -163,15 +166,18 @@ def _read_interval(task: Task, element: Element, block: Block) -> None:
     period = next((child for child in element if _tag(child) == "timePeriod"), None)
     start = None if period is None else _child(period, "start")
     value = _child(element, "value")
-    if start is None or value is None:
-        raise task.error(f": IntervalReading {len(block.starts) + 1} lacks its start or value.")
+    if start is None:
+        raise task.error(f": IntervalReading {len(block.starts) + 1} lacks its start.")
+    if value is None or is_missing(value):
+        return
     quality = next((child for child in element if _tag(child) == "ReadingQuality"), None)
     if quality is not None:
         block.qualities.append(_child(quality, "quality") or "")
     length = None if period is None else _child(period, "duration")
     try:
         block.starts.append(float(start))
-        block.durations.append(float(length) if length else math.nan)
+        known = float(length) if length else math.nan
+        block.durations.append(known if known < LONGEST_STATED else math.nan)
         block.values.append(float(value))
     except ValueError:
         raise task.error(
@@ -386,7 +392,7 @@ def _series(task: Task, feed: Feed, parts: dict[Origin, list[Block]], *, any_mea
     series = [_readings(b, scale) for b, scale in zip(parts.values(), scales, strict=True)]
     readings = series[0] if len(series) == 1 else _added_up(series)
     times = unix_ns(readings.starts, task.path)
-    length = _length(task, kinds[0], readings.durations)
+    length = _length(task, kinds[0], readings)
     known = np.isfinite(readings.durations) & (readings.durations > 0)
     durations = np.where(known, readings.durations, length)
     if np.unique(durations).size > 1:
@@ -401,7 +407,7 @@ def _series(task: Task, feed: Feed, parts: dict[Origin, list[Block]], *, any_mea
     stated = kinds[0] is not None and task.options.unit is None
     mean = float(np.mean(readings.values)) * factor * (3600 / length if energy else 1.0)
     if not any_mean:
-        refuse_mean(mean, task.path, 0.0, ABSURD_MEAN_W if stated else LARGEST_MEAN_W)
+        refuse_mean(mean, task.path, LEAST_MEAN_W if stated else 0.0)
     return Series(
         times,
         readings.values,
@@ -463,13 +469,20 @@ def _unit(task: Task, kind: dict[str, str] | None) -> tuple[str, float, bool]:
     return name if exponent == 0 else f"{name} × 10^{exponent}", 10.0**exponent, energy
 
 
-def _length(task: Task, kind: dict[str, str] | None, durations: FloatArray) -> float:
-    """The usual interval [s]; bills (a month long) are refused."""
-    known = durations[np.isfinite(durations) & (durations > 0)]
+def _length(task: Task, kind: dict[str, str] | None, readings: _Readings) -> float:
+    """The usual interval [s], as stated or as the starts show it; bills are refused."""
+    known = readings.durations[np.isfinite(readings.durations) & (readings.durations > 0)]
     declared = (kind or {}).get("intervalLength", "")
-    if known.size == 0 and not declared.isdigit():
+    apart = np.diff(np.unique(readings.starts))
+    if known.size == 0 and not declared.isdigit() and apart.size == 0:
         raise task.error(": no reading says how long its interval is.")
-    length = _usual_length(known) if known.size else float(declared)
+    length = float(declared) if declared.isdigit() else 0.0
+    length = _usual_length(known) if known.size else length
+    if apart.size and (length == 0 or float((apart < 0.98 * length).mean()) > 0.5):
+        # Readings that begin before the one before has ended are as long as their starts are apart.
+        length = float(np.median(apart))
+        readings.durations[:] = length
+        task.notes.append("The length of the readings was taken from their starts.")
     if not 0 < length <= LONGEST_INTERVAL:
         raise task.error(
             f": its readings are {length / 86_400:.3g} days long: bills, not interval data; "

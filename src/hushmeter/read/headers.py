@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import tomllib
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
@@ -17,10 +17,15 @@ from typing import Any
 
 from hushmeter.errors import DataError
 
-# A price of energy, such as EUR/MWh or ct per kWh.
+# Something per unit of energy (ct/kWh), and a power or an energy per unit of something (W/m²).
 PRICE = re.compile(
-    r"(?i)(?:eur|euro|€|usd|\$|gbp|£|chf|dkk|sek|nok|pln|czk|ct|cents?|pence|p|öre|øre|ore|snt)"
-    r"\s*(?:/|per|pro|pr)\s*[km]?wh"
+    r"(?i)(?P<before>.*?)(?:(?P<slash>/)|(?<![^\W_])(?:per|pro|par|por|pr)(?![^\W_]))[.\s_]*"
+    r"(?:1\s*)?[km]?wh?(?![^\W_])"
+)
+DENSITY = re.compile(r"(?i)wh?\s*(?:/|per|pro)\s*(?:m2|m²|m\^2|sqm|km|100)")
+WATT_HOURS = re.compile(
+    r"(?i)(kilo|mega)?[-_ ]?watt[-_ ]?(?:hours?|hrs?|uur|stunden?|heures?|or[ae]|horas?|timer?"
+    r"|tunti\w*)(?![a-z])"
 )
 GENERIC = ("generic", "import", "use", "total", "mains", "homes", "tariff", "phase", "counter")
 LARGEST_AMPERES = 250.0
@@ -43,6 +48,14 @@ def missing_marks() -> frozenset[str]:
     return frozenset(text.lower() for text in load_words()["missing"])
 
 
+def is_missing(text: str) -> bool:
+    """True for a mark or a sentence that stands for a missing value; "no use" is a value."""
+    if text.lower() in missing_marks():
+        return True
+    plain = not any(c.isdigit() for c in text)
+    return plain and has_word(text, "absence") and not has_word(text, "use", "import")
+
+
 @cache
 def _units(kind: str) -> dict[str, str]:
     """How units of electricity, of gas or of something else are written, with their names."""
@@ -54,30 +67,65 @@ def _units(kind: str) -> dict[str, str]:
 @lru_cache(maxsize=4096)
 def split_words(text: str) -> tuple[str, ...]:
     """Words of a header in lower case, without accents; CamelCase is split."""
-    text = re.sub(r"(?i)kilo ?watt[-_ ]?(hours?|uur|stunden?)", "kwh", text)
-    text = re.sub(r"(?i)watt[-_ ]?hours?", "wh", text)
-    text = text.replace("ø", "o").replace("Ø", "O").replace("æ", "ae").replace("Æ", "AE")
-    text = text.replace("ł", "l").replace("ß", "ss")
-    text = re.sub(r"(?<![A-Za-z])([kM])W", r"\1w", text)
+    text = WATT_HOURS.sub(
+        lambda found: f" {(found[1] or '')[:1].lower().replace('m', 'M')}Wh ", text
+    )
+    for old, new in (("ø", "o"), ("Ø", "O"), ("æ", "ae"), ("Æ", "AE"), ("ł", "l"), ("ß", "ss")):
+        text = text.replace(old, new)
+    # The directions of a meter: A+ or +A is drawn, A- or -A is fed in.
+    text = re.sub(
+        r"(?i)(?<!\w)([+-])[AP](?!\w)|(?<![^\W_])(A|P|energy|power|energie|leistung) ?([+-])(?!\w)",
+        lambda found: f"{found[2] or ''} a {'plus' if '+' in found[0] else 'minus'} ", text,
+    )  # fmt: skip
+    text = re.sub(r'(?<=\w)["\u05f4](?=\w)', "", text)
     # A serial number such as B7E2F8 must not be taken for the tariff E2.
     text = re.sub(r"(?<![A-Za-z0-9])(?=\d*[A-F])(?=[A-F]*\d)[0-9A-F]{6,}(?![A-Za-z0-9])", " ", text)
-    text = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text)
-    plain = unicodedata.normalize("NFKD", text)
+    plain = unicodedata.normalize("NFKD", _spaced(text))
     plain = "".join(c for c in plain if not unicodedata.combining(c)).lower()
-    return tuple(re.findall(r"[a-z]+\d*|\d+|[%€$£°]", plain.replace("³", "3")))
+    return tuple(re.findall(r"[^\W\d_]+\d*|\d+|[%€$£°]", plain.replace("³", "3")))
+
+
+def _spaced(text: str) -> str:
+    """A text whose CamelCase is split, and in which a unit is one word."""
+    text = re.sub(r"(?<=[a-z])([kM]Wh?)(?![A-Za-z])", r" \1", text)
+    text = re.sub(r"(?<![A-Za-z])([kM])W", r"\1w", text)
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text)
 
 
 def has_word(text: str, *lists: str) -> bool:
-    """Return True if a word of the text begins as one in these lists of words.toml does."""
-    pattern = _pattern(lists)
-    return any(pattern.match(word) for word in split_words(text))
+    """Return True if the text has a word of these lists of words.toml."""
+    return _pattern(lists).search(" ".join(split_words(text))) is not None
 
 
 @cache
 def _pattern(lists: tuple[str, ...]) -> re.Pattern[str]:
-    beginnings = [word for name in lists for word in load_words()["words"][name].split()]
-    parts = [re.escape(b[:-1]) + "$" if b.endswith("$") else re.escape(b) for b in beginnings]
-    return re.compile("|".join(parts))
+    return _any_of(" ".join(load_words()["words"][name] for name in lists))
+
+
+def _any_of(words: str) -> re.Pattern[str]:
+    """A pattern of the words of a list; see words.toml for its marks."""
+    parts = [
+        r"\S*" * word.startswith("*") + re.escape(word.strip("*").replace("_", " "))
+        + (r"\S*" if word.endswith("*") else r"\d*") for word in words.split()
+    ]  # fmt: skip
+    return re.compile(rf"(?<!\S)(?:{'|'.join(parts)})(?!\S)")
+
+
+@cache
+def _periods() -> dict[int, re.Pattern[str]]:
+    return {int(seconds): _any_of(words) for seconds, words in load_words()["periods"].items()}
+
+
+@cache
+def weekday() -> str:
+    """A pattern of the name of a day of the week and the blank behind it."""
+    return rf"(?i:(?:{'|'.join(load_words()['weekdays'].split())})\.?,?\s+)"
+
+
+@cache
+def months() -> dict[str, int]:
+    """Numbers of the months by the beginnings of their names."""
+    return {name: i for i, names in enumerate(load_words()["months"], 1) for name in names.split()}
 
 
 @lru_cache(maxsize=4096)
@@ -113,14 +161,15 @@ def find_source(text: str) -> str | None:
 class Meaning:
     """What the header of a column of numbers says."""
 
-    # import, use, net, export, production, battery, other (a quantity that is not electric energy
-    # or power), or "" if the header does not say
+    # import, use, net, export, production, battery, price, other (a quantity that is not electric
+    # energy or power), or "" if the header does not say
     flow: str
     unit: str | None  # Electric unit
     counter: bool  # True if the header names a register
     part: str  # tariff, phase, total or ""
     mains: bool  # True if the header names the mains of a home
     generic: bool  # True if the header is a general word such as value or power
+    period: int  # The length that the header names [s], such as 3600 for "hourly"; 0 if none
 
 
 @lru_cache(maxsize=4096)
@@ -131,9 +180,13 @@ def read_meaning(name: str, context: str = "") -> Meaning:
     obis = re.search(r"(?<![\d.])([12])[.:_-]?([78])[.:_-]?([0-4])(?!\d)", name)
     generic = _is_generic(name)
     flow = _flow(text, unit, obis)
-    counter = has_word(text, "counter") or (obis is not None and obis[2] == "8")
+    # A word of use outranks the number of a register.
+    counter = has_word(text, "counter") or (
+        obis is not None and obis[2] == "8" and not has_word(text, "use")
+    )
     # Databases sample a counter by its first or last value in an interval.
     counter |= bool(unit) and re.search(r"[._ ](first|last)(_value)?$", name.lower()) is not None
+    joined = " ".join(split_words(name))
     return Meaning(
         "use" if flow == "" and generic and has_word(name, "homes") else flow,
         unit,
@@ -141,44 +194,88 @@ def read_meaning(name: str, context: str = "") -> Meaning:
         _part(name, obis),
         has_word(name, "mains") or (generic and has_word(name, "homes")),
         generic,
+        next((length for length, words in _periods().items() if words.search(joined)), 0),
     )
 
 
 def _is_generic(name: str) -> bool:
     """True if a name has general words alone, and none such as the name of a circuit."""
     units = _units("electric")
-    words = (w for w in split_words(name) if w not in units and not w.isdigit())
+    words = (w for w in split_words(name) if w not in units and not w.isdigit() and len(w) > 1)
     return all(has_word(word, *GENERIC) for word in words)
+
+
+def is_price(text: str) -> bool:
+    """True for something per unit of energy: ct/kWh, NOK_per_kWh. "Usage/kWh" is an energy."""
+    found = PRICE.match(_spaced(text))
+    if found is None:
+        return has_word(text, "prices")
+    before = found["before"]
+    return not (found["slash"] and has_word(before, *GENERIC) and _is_generic(before))
 
 
 def _flow(text: str, unit: str | None, obis: re.Match[str] | None) -> str:
     """Direction or quantity of a column; all others are looked for before the home's use."""
-    if find_source(text) or (unit is None and has_other_unit(text)):
+    if is_price(text) or (unit is None and has_word(text, "cost")
+                          and not has_word(text, "circuits")):  # fmt: skip
+        return "price"
+    if find_source(text) or DENSITY.search(text) or (unit is None and has_other_unit(text)):
         return "other"
-    if PRICE.search(text):
-        return "other"
-    joined = " ".join(split_words(text))
-    if re.search(r"\bto (the )?grid\b|\ba (?:-|minus)\b", joined):
-        return "export"
-    if re.search(r"\bfrom (the )?grid\b|\bgrid consumption\b", joined):
-        return "import"
+    circuit = has_word(text, "circuits")
     for flow in ("export", "battery", "production"):
-        if has_word(text, flow):
+        if has_word(text, flow) or (not circuit and has_word(text, f"weak_{flow}")):
             return flow
     # In Dutch, "het net" is the grid.
     if has_word(text, "net") and not has_word(text, "dutch_grid"):
         return "net"
-    if has_word(text, "peak") or _is_extreme(split_words(text)):
+    if has_word(text, "peak", "own_use", "reactive") or _is_extreme(split_words(text)):
         return "other"
-    if (has_word(text, "cost") and unit is None) or has_word(text, "other"):
+    if unit is None and (has_word(text, "other") or _is_ampere(text)):
         return "other"
-    if has_word(text, "prices"):
-        return "other"
-    if obis is not None:
-        return "import" if obis[1] == "1" else "export"
     if has_word(text, "import"):
         return "import"
-    return "use" if has_word(text, "use") else ""
+    if has_word(text, "use"):
+        return "use"
+    return "" if obis is None else {"1": "import", "2": "export"}[obis[1]]
+
+
+def _is_ampere(text: str) -> bool:
+    """True for a current; "current usage" is the use of now."""
+    return has_word(text, "weak_other") and not has_word(text, "use", "import", "generic")
+
+
+def find_parts(named: Mapping[str, Meaning]) -> tuple[str, ...] | None:
+    """Which of several series of one direction are added up to the meter; None if it is unclear.
+
+    A total stands for its parts, and so does the only series that names no part. Without one, all
+    phases or all tariffs are added. A register that no other includes is always added.
+    """
+    if len(named) == 1:
+        return tuple(named)
+    kinds = {name: meaning.part for name, meaning in named.items()}
+    split = {name for name, kind in kinds.items() if kind in ("tariff", "phase")}
+    totals = [name for name, kind in kinds.items() if kind == "total"]
+    mains = [name for name, meaning in named.items() if meaning.mains]
+    separate = [name for name in named if has_word(name, "separate") and name not in totals]
+    if len(totals) == 1 and len(split) == len(named) - 1:
+        return tuple(totals)
+    if mains and len(mains) < len(named):
+        return find_parts({name: named[name] for name in mains})
+    if separate and len(separate) < len(named):
+        rest = find_parts({name: named[name] for name in named if name not in separate})
+        return None if rest is None else (*rest, *separate)
+    if len(split) == len(named) and len({kinds[name] for name in split}) == 1:
+        alike = set(kinds.values()) == {"phase"} or len(set(map(_stem, named))) == 1
+        return tuple(named) if alike else None
+    whole = [name for name in named if name not in split]
+    one = len(whole) == 1 and whole[0] not in totals and named[whole[0]].generic
+    return tuple(whole) if one else None
+
+
+def _stem(name: str) -> str:
+    """A name without its tariff: columns to be added differ in nothing else."""
+    kept = [w for w in split_words(name) if not has_word(w, *GENERIC) and not w.isdigit()]
+    return " ".join(kept)
 
 
 def _is_extreme(words: tuple[str, ...]) -> bool:

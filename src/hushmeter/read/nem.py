@@ -24,7 +24,7 @@ from hushmeter.checks import FloatArray, IntArray
 from hushmeter.clock import SECOND
 from hushmeter.errors import DataError
 from hushmeter.formatting import count_of
-from hushmeter.read.headers import find_unit
+from hushmeter.read.headers import find_unit, is_missing
 from hushmeter.read.recording import Series, Task, unit_factor
 from hushmeter.read.regular_times import refuse_mean
 from hushmeter.read.source import open_text
@@ -191,8 +191,9 @@ def _drawn(task: Task, registers: Sequence[Register]) -> list[Register]:
     imports = [r for r in registers if r.name.startswith(IMPORT)]
     if task.options.register is not None:
         drawn = task.chooser("register of drawn energy", "register")
-        name = drawn.asked((r.name for r in imports), task.options.register)
-        imports = [r for r in imports if r.name == name]
+        wanted = {drawn.asked((r.name for r in imports), name)
+                  for name in task.options.register.split("+")}  # fmt: skip
+        imports = [r for r in imports if r.name in wanted]
     imports = [r for r in imports if r.days]
     if not imports:
         found = ", ".join(dict.fromkeys(r.name for r in registers))
@@ -276,11 +277,11 @@ def _placed(task: Task, register: Register, length: int) -> tuple[IntArray, Floa
 def _numbers(task: Task, day: Day, register: Register) -> FloatArray:
     """The values of a day; NaN where one is missing or marked as missing."""
     try:
-        values = np.array([float(text) if text else np.nan for text in day.values])
-    except ValueError:
-        odd = next(text for text in day.values if not re.fullmatch(r"[-+.\deE]*", text))
+        values = np.array([np.nan if is_missing(text) else float(text) for text in day.values])
+    except ValueError as error:
+        odd = str(error).rpartition(": ")[2]
         raise task.error(
-            f": {odd[:20]!r} in line {day.line} (register {register.name}) is no number."
+            f": {odd[:20]} in line {day.line} (register {register.name}) is no number."
         ) from None
     values[np.array(day.qualities) == MISSING] = np.nan
     if np.isinf(values).any():

@@ -179,6 +179,10 @@ class Task:
     circuits: Circuits = "leave"
     # What else a reader found, one sentence each. A note never depends on the values
     notes: list[str] = field(default_factory=list)
+    # What the values show about the file, for the household only
+    private: list[str] = field(default_factory=list)
+    # Which rule decided what, one sentence each
+    reasons: list[str] = field(default_factory=list)
 
     def error(self, text: str) -> DataError:
         """The refusal of the file: its name, and what is wrong with it."""
@@ -228,7 +232,7 @@ class Series:
     power: FloatArray | None = None
     durations: FloatArray | None = None  # Length of each interval [s], where the file gives it
     interval_s: float | None = None  # Length of every interval [s], where the format declares it
-    stamp: str = "start"  # The end of its interval that a time names
+    stamp: str = "start"  # The point of its interval that a time names: start, middle or end
     # True if the values are those of a counter that only rises (a register of a meter)
     counter: bool = False
     # Step to which the meter rounds a value, in the file's unit. For a counter without a known
@@ -237,9 +241,9 @@ class Series:
     added: int = 1  # Columns or registers, each rounded by itself, that a value is the sum of
     # How the meter rounds, where the reader knows it; else it follows from `step`
     metering: Metering | None = None
-    # What happens to several rows with one time: "last" keeps the last row; "leave out" keeps one
-    # of equal rows, and leaves a gap where a single time repeats.
-    repeats: str = "leave out"
+    # What happens to several rows with one time: "last" keeps the last row; "equal" keeps one of
+    # equal rows and refuses different ones.
+    repeats: str = "equal"
     # Readings in the file, before any were left out; by default all of `times`
     found: int | None = None
     clock_changes: str = UTC_CLOCK  # How local times were placed
@@ -321,6 +325,7 @@ class Recording:
     public: PublicFacts  # Times, interval, gaps, format, notes and metering
     watts: FloatArray  # The readings [W]. Private
     power: FloatArray | None = None  # Power of every circuit [W]. Private
+    remarks: tuple[str, ...] = ()  # What the values show about the file, in sentences. Private
 
     @classmethod
     def of_trace(cls, trace: Trace, format_name: str, **facts: object) -> Recording:

@@ -22,8 +22,11 @@ from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Metering, iso
 
 LONGEST_INTERVAL_S = 90_000.0
 LARGEST_W = 1e9
-# A file with a larger share of times that repeat alone holds several series, not faulty rows.
-FEW_REPEATS = 0.01
+# A file of which a larger share of rows or of energy would be left out is refused.
+MOST_LOST = 0.005
+# This many equal pauses in a row are rows of another length, and no gaps.
+LONG_RUN = 24
+MOST_LENGTHS = 10
 # Rows this many times longer than the usual one are totals of a day, a month or a year.
 TOTAL_ROWS = 24.0
 LONGEST_PAUSE = 1.5
@@ -44,7 +47,8 @@ class Timing:
     interval_s: float | None = None
     stamp: str = "start"
     counter: bool = False
-    repeats: str = "leave out"
+    energy: bool = False
+    repeats: str = "equal"
     zone: str | None = None
     format: str = "table"
 
@@ -68,6 +72,9 @@ class Placement:
     # Rows that repeat a time; rows that go back in time
     repeated: int
     backward: int
+    # First row of every reading, where several rows are added (energy) or averaged (power)
+    groups: IntArray | None = None
+    lost: IntArray | None = None  # Rows of no reading, whose energy no other row holds
     # For a counter, the start and the end of every reading, nanoseconds since 1970
     spans: tuple[IntArray, IntArray] | None = None
     lengths: FloatArray | None = None  # Own length of every reading [s], where readings differ
@@ -80,9 +87,10 @@ class Placement:
 def assemble(task: Task, series: Series) -> Recording:
     """Put a raw series at regular times."""
     found = series.times.size if series.found is None else series.found
-    if series.repeats == "leave out":
+    if series.repeats == "equal":
         _refuse_differing(task, series)
     placed = place(task, Timing.of(series))
+    _refuse_loss(task, series, placed)
     watts = _taken(task, series.values, placed, "readings", series)
     power = None
     if series.power is not None:
@@ -108,7 +116,7 @@ def assemble(task: Task, series: Series) -> Recording:
         notes=tuple(task.notes),
         metering=_metering(task, series, placed),
     )
-    return Recording(public, watts, power)
+    return Recording(public, watts, power, tuple(task.private))
 
 
 def place(task: Task, timing: Timing) -> Placement:
@@ -118,27 +126,76 @@ def place(task: Task, timing: Timing) -> Placement:
         reason = " ".join(task.notes) or "check that the export was complete."
         raise task.error(f"({timing.format}) holds no readings: {reason}")
     order, backward = _in_order(task, times)
-    kept, durations = order, timing.durations
+    kept, durations, lost = order, timing.durations, None
     if durations is not None:
-        kept, durations = _usual_lengths(task, timing, order)
+        kept, durations, lost = _usual_lengths(task, timing, order)
     kept, repeated = _without_repeats(task, times, kept, timing.repeats)
     moments = times[kept]
     lengths = None if durations is None else durations[kept]
     interval = chosen_s or timing.interval_s or _interval(task, moments, lengths)
+    alone = timing.energy and lengths is None and timing.interval_s is None
+    if alone and not timing.counter:
+        interval = _longest_rows(moments, interval)
     if chosen_s is not None and lengths is None and moments.size > 1:
-        _refuse_longer(task, chosen_s, timing.interval_s or _interval(task, moments, None))
+        found = timing.interval_s or _interval(task, moments, None)
+        _refuse_longer(task, chosen_s, found, interval if timing.energy else 0.0)
     _refuse_long(task, interval)
     placed = Placement(
-        kept, interval, int(moments[0]), 0, None, repeated, backward, lengths=lengths
+        kept, interval, int(moments[0]), 0, None, repeated, backward, lengths=lengths, lost=lost
     )
     if timing.counter:
         return _between_rows(task, moments, placed, timing)
+    if alone and chosen_s is None:
+        moments = _add_shorter(task, moments, placed, timing.stamp)
     if lengths is None and interval >= CIVIL_S:
         placed.lengths = _civil_lengths(moments, interval, timing)
-    if timing.stamp == "end":
-        own = interval if placed.lengths is None else placed.lengths
-        moments = moments - np.rint(np.asarray(own) * SECOND).astype(np.int64)
+    if timing.stamp != "start":
+        own = np.asarray(interval if placed.lengths is None else placed.lengths)
+        share = 0.5 if timing.stamp == "middle" else 1.0
+        moments = moments - np.rint(share * own * SECOND).astype(np.int64)
     return _on_grid(task, moments, placed, timing)
+
+
+def _longest_rows(moments: IntArray, interval: float) -> float:
+    """The interval [s], or the length of longer rows that follow each other for long.
+
+    Energy of an hour cannot be divided between its quarters, but quarters can be added.
+    """
+    shares = np.diff(moments) / (interval * SECOND)
+    whole = np.where(np.abs(shares - np.rint(shares)) < 0.02, np.rint(shares), 0)
+    ends = np.flatnonzero(np.append(np.diff(whole) != 0, True))
+    runs = np.diff(ends, prepend=-1)
+    return interval * float(whole[ends][runs >= LONG_RUN].max(initial=1.0))
+
+
+def _add_shorter(task: Task, moments: IntArray, placed: Placement, stamp: str) -> IntArray:
+    """Join rows that divide the interval evenly, and return the times of the joined rows."""
+    size = round(placed.interval_s * SECOND)
+    apart = np.diff(moments)
+    if not (apart < 0.75 * size).any() or not (np.abs(apart - size) < 0.02 * size).any():
+        return moments
+    backward = stamp == "end"
+    times = -moments[::-1] if backward else moments
+    anchor = times[:-1][np.abs(np.diff(times) - size) < 0.02 * size][0]
+    cells = np.floor((times - anchor) / size + 0.01).astype(np.int64)
+    first = np.flatnonzero(np.diff(cells, prepend=cells[0] - 1))
+    counts = np.diff(first, append=times.size)
+    number = np.arange(times.size) - np.repeat(first, counts)
+    due = anchor + cells * size + number * (size // np.repeat(counts, counts))
+    whole = np.bitwise_and.reduceat(np.abs(times - due) < 0.02 * size, first)
+    if (whole & (counts > 1)).sum() < 2:
+        return moments
+    used = np.repeat(whole, counts)
+    if backward:
+        first = times.size - (first + counts)[::-1]
+        used, counts, whole = used[::-1], counts[::-1], whole[::-1]
+    placed.lost = placed.rows[~used]
+    placed.rows = placed.rows[used]
+    placed.groups = np.cumsum(counts[whole]) - counts[whole]
+    length = short_duration(placed.interval_s)
+    task.notes.append(f"Readings of different lengths were added up to {length}.")
+    joined: IntArray = moments[first[whole] + (counts[whole] - 1 if backward else 0)]
+    return joined
 
 
 def _on_grid(task: Task, moments: IntArray, placed: Placement, timing: Timing) -> Placement:
@@ -152,7 +209,14 @@ def _on_grid(task: Task, moments: IntArray, placed: Placement, timing: Timing) -
     placed.steps, keep = _steps(task, moments, interval)
     placed.uneven = keep is not None or _has_gaps(moments, interval, timing.zone)
     if keep is not None:
-        placed.rows, moments = placed.rows[keep], moments[keep]
+        if timing.energy:
+            left = np.setdiff1d(np.arange(moments.size), keep)
+            known = placed.rows[:0] if placed.lost is None else placed.lost
+            placed.lost = np.append(known, placed.rows[left])
+            placed.rows = placed.rows[keep]
+        else:
+            placed.groups = np.append(0, keep[:-1] + 1)
+        moments = moments[keep]
         placed.lengths = None if placed.lengths is None else placed.lengths[keep]
     placed.stretch = _stretch(moments, placed)
     last = interval if placed.lengths is None else placed.lengths[-1]
@@ -218,7 +282,9 @@ def _in_order(task: Task, times: IntArray) -> tuple[IntArray, int]:
     return np.argsort(times, kind="stable").astype(np.int64), backward
 
 
-def _usual_lengths(task: Task, timing: Timing, order: IntArray) -> tuple[IntArray, FloatArray]:
+def _usual_lengths(
+    task: Task, timing: Timing, order: IntArray
+) -> tuple[IntArray, FloatArray, IntArray | None]:
     """Rows of the usual length; longer rows are totals, and others are refused."""
     times, durations = timing.times, timing.durations
     assert durations is not None
@@ -239,12 +305,17 @@ def _usual_lengths(task: Task, timing: Timing, order: IntArray) -> tuple[IntArra
     kept = order[near[order]]
     left = order[~near[order]]
     if left.size == 0:
-        return order, durations
+        return order, durations, None
     covered = _cover(times[kept], times[left], durations[left])
     totals = (durations[left] >= TOTAL_ROWS * usual) | covered
     if kept.size == 0:
         raise task.error(f"has no reading of {short_duration(usual)}.")
     if not (task.options.interval_s is not None or totals.all()):
+        if np.unique(durations).size > MOST_LENGTHS and kept.size < 0.5 * order.size:
+            raise task.error(
+                f"has rows of {np.unique(durations).size} different lengths, such as the sessions "
+                "of a charger have: readings at regular times are needed."
+            )
         row = int(left[~totals][0])
         one, other = short_duration(usual), short_duration(float(durations[row]))
         raise task.error(
@@ -255,7 +326,12 @@ def _usual_lengths(task: Task, timing: Timing, order: IntArray) -> tuple[IntArra
     task.notes.append(
         count_of(left.size, f"row {other} was left out.", f"rows {other} were left out.")
     )
-    return kept, durations
+    if task.options.interval_s is None:
+        return kept, durations, left[~totals]
+    # A length that many rows have is another series, unlike those of the sessions of a charger.
+    lengths, which, counts = np.unique(durations[left], return_inverse=True, return_counts=True)
+    rare = counts < max(lengths.size, 0.1 * order.size)
+    return kept, durations, left[rare[which] & ~covered]
 
 
 def _cover(kept: IntArray, starts: IntArray, durations: FloatArray) -> BoolArray:
@@ -281,32 +357,16 @@ def _without_repeats(
     repeated = int((~new).sum())
     if repeated == 0:
         return order, 0
-    first = np.flatnonzero(new)
-    last = np.append(first[1:], order.size) - 1
-    if repeats == "last":
-        again = count_of(repeated, "row repeats a time", "rows repeat a time")
-        task.notes.append(f"{again}; the last row of each time was kept.")
-        return order[last], repeated
-    single = _single_repeats(moments, first)
-    if single.any():
-        several = count_of(int(single.sum()), "time occurs", "times occur")
-        task.notes.append(f"{several} in several rows with different values: a gap follows.")
-    if int((last > first).sum()) > int(single.sum()):
-        task.notes.append("Rows that repeat a time have the same value; one of each was kept.")
-    return order[last[~single]], repeated
-
-
-def _single_repeats(moments: IntArray, first: IntArray) -> BoolArray:
-    """Times that repeat alone, without their neighbours, and are few.
-
-    An export that was joined from overlapping parts repeats several times in a row. A total among
-    the readings, or a wrong time, repeats alone.
-    """
-    several = np.diff(first, append=moments.size) > 1
-    beside = np.append(several[1:], False) | np.append(False, several[:-1])
-    single: BoolArray = several & ~beside
-    few = int(single.sum()) <= FEW_REPEATS * first.size
-    return single if few else np.zeros_like(single)
+    if repeats != "last" and repeated > 0.5 * order.size:
+        raise task.error(
+            f"has {repeated} of {order.size} rows that repeat a time: a column of times may not be "
+            "understood; name it (`time_column=`), or keep one row for each time."
+        )
+    last = np.append(np.flatnonzero(new)[1:], order.size) - 1
+    again = count_of(repeated, "row repeats a time", "rows repeat a time")
+    kept = "the last row of each time" if repeats == "last" else "one of equal rows"
+    task.notes.append(f"{again}; {kept} was kept.")
+    return order[last], repeated
 
 
 def _interval(task: Task, moments: IntArray, lengths: FloatArray | None) -> float:
@@ -340,9 +400,9 @@ def _without_jitter(moments: IntArray, median: float) -> float:
     return whole if float(np.median(off)) < 0.125 else median
 
 
-def _refuse_longer(task: Task, chosen_s: float, found_s: float) -> None:
-    """Refuse a stated length in which several readings would fall: all but one would be lost."""
-    if chosen_s > 1.02 * found_s:
+def _refuse_longer(task: Task, chosen_s: float, found_s: float, longest_s: float) -> None:
+    """Refuse a stated length that does not fit the rows: energy would be lost or misplaced."""
+    if chosen_s > 1.02 * found_s or chosen_s < 0.98 * max(longest_s, min(found_s, longest_s)):
         raise task.error(
             f"has readings of {short_duration(found_s)}, not of {short_duration(chosen_s)}: "
             "leave `reading_length=` out."
@@ -418,9 +478,9 @@ def _steps(
 ) -> tuple[IntArray | None, IntArray | None]:
     """Interval of every row, and the rows that are kept where several share one.
 
-    A row belongs to the nearest interval; of several rows in one interval the last is kept, and of
-    two rows less than half an interval apart the first. An interval without a row is a gap: no
-    value is ever copied into a second interval.
+    A row belongs to the nearest interval; of several rows in one interval the last gives the time,
+    and of two rows less than half an interval apart the first. An interval without a row is a gap:
+    no value is ever copied into a second interval.
     """
     if _are_even(moments, interval):
         return None, None
@@ -455,17 +515,14 @@ def _refuse_irregular(task: Task, steps: FloatArray, interval: float) -> None:
 
 
 def _refuse_differing(task: Task, series: Series) -> None:
-    """Refuse a file with several different values for one time, unless such times become gaps."""
+    """Refuse a file with several different values for one time."""
     if series.times.size < 2 or int(np.diff(series.times).min()) > 0:
         return
     order = np.argsort(series.times, kind="stable")
     moments, values = series.times[order], series.values[order]
     first = np.flatnonzero(np.append(True, np.diff(moments) > 0))
     spread = np.maximum.reduceat(values, first) - np.minimum.reduceat(values, first)
-    largest = np.maximum.reduceat(values, first)
-    total = spread > 10 * np.maximum(largest - spread, float(np.median(values)))
-    differ = spread > 1e-9 * np.abs(values[first])
-    bad = differ & (total | ~_single_repeats(moments, first))
+    bad = spread > 1e-9 * np.abs(values[first])
     if series.durations is not None:
         lengths = series.durations[order]
         bad &= np.maximum.reduceat(lengths, first) == np.minimum.reduceat(lengths, first)
@@ -478,11 +535,32 @@ def _refuse_differing(task: Task, series: Series) -> None:
         )
 
 
+def _refuse_loss(task: Task, series: Series, placed: Placement) -> None:
+    """Refuse a series of which more than half a percent of the rows or the energy would be lost."""
+    lost = placed.lost
+    if lost is None or lost.size == 0:
+        return
+    whole = float(np.abs(series.values[placed.rows]).sum() + np.abs(series.values[lost]).sum())
+    share = float(np.abs(series.values[lost]).sum()) / whole if whole else 0.0
+    if lost.size > MOST_LOST * series.times.size or share > MOST_LOST:
+        when = iso(np.datetime64(int(series.times[lost[0]]), "ns"))
+        raise task.error(
+            f": {lost.size} of {series.times.size} rows with {share:.1%} of the values would be "
+            f"left out, because they are no readings of {short_duration(placed.interval_s)}, first "
+            f"at {when}: give a file in which every reading has this length (sessions of a charger "
+            "have none), or cut the file where the length changes."
+        )
+
+
 def _taken(
     task: Task, values: FloatArray, placed: Placement, name: str, series: Series
 ) -> FloatArray:
     """The values of the placed rows [W]; a counter that falls and an absurd size are refused."""
     taken = values[placed.rows]
+    if placed.groups is not None:
+        taken = np.add.reduceat(taken, placed.groups)
+        if not series.energy:
+            taken = taken / np.diff(placed.groups, append=placed.rows.size)
     if placed.spans is not None:
         starts = series.times[placed.rows]
         _refuse_fall(task, taken, starts, name)
@@ -501,7 +579,8 @@ def _taken(
     bad = ~(np.abs(watts) <= LARGEST_W)
     if bad.any():
         row = int(np.argmax(bad))
-        starts = series.times[placed.rows] if placed.spans is None else placed.spans[0]
+        rows = placed.rows if placed.groups is None else placed.rows[placed.groups]
+        starts = series.times[rows] if placed.spans is None else placed.spans[0]
         when = iso(np.datetime64(int(starts[row]), "ns"))
         raise task.error(
             f": {name} at {when}: {watts[row]:.4g} W is not possible in a home; check the "

@@ -310,8 +310,10 @@ OTHER = {
 }
 
 
-# The first record of an Australian meter file, with or without its header.
-NEM_RECORD = re.compile(r'(?i)"?100"?,"?NEM1[23]"?\b|"?2[05]0"?,"?[A-Z0-9]{10,11}"?,')
+# An Australian meter file: its header, or the record of a register above one of a day's values.
+NEM_RECORD = re.compile(
+    r'(?i)"?100"?,"?NEM1[23]"?\b|"?250"?,"?\w+"?,|"?200"?,.*\s+"?(?:300"?,"?\d{8}|200"?,)'
+)
 DSMR_LINE = re.compile(r"^\d-\d:\d+\.\d+\.\d+\(", re.MULTILINE)
 # Files that accompany the readings in an archive.
 BESIDES = re.compile(
@@ -424,7 +426,9 @@ def read_file(task: Task) -> Recording:
     """Read a file by the first of `FORMATS` that recognises it."""
     from hushmeter.read.regular_times import assemble
 
-    found = recognise(task.path).read(task)
+    form = recognise(task.path)
+    task.reasons.append(f"The first bytes are those of the format {form.name}.")
+    found = form.read(task)
     return found if isinstance(found, Recording) else assemble(task, found)
 
 

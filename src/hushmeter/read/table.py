@@ -15,6 +15,7 @@ import numpy as np
 
 from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.clock import SECOND
+from hushmeter.errors import DataError
 from hushmeter.formatting import count_of
 from hushmeter.read.column_roles import Plan, PlannedTable, plan_table
 from hushmeter.read.columns import (
@@ -26,11 +27,18 @@ from hushmeter.read.columns import (
     read_row_times,
     to_numbers,
 )
-from hushmeter.read.headers import Layout, find_source, find_unit, has_word, read_meaning
+from hushmeter.read.headers import (
+    Layout,
+    find_parts,
+    find_source,
+    find_unit,
+    has_other_unit,
+    has_word,
+    read_meaning,
+)
 from hushmeter.read.recording import Series, Task, unit_factor
 from hushmeter.read.regular_times import (
     ABSURD_MEAN_W,
-    FEW_REPEATS,
     LARGEST_MEAN_W,
     LARGEST_READING_W,
     LEAST_W,
@@ -43,6 +51,8 @@ from hushmeter.trace import SECONDS_PER_HOUR, iso
 HOUR = SECONDS_PER_HOUR * SECOND
 OTHER_FLOWS = ("export", "production", "battery")
 MANY_RISES = 20
+# An hour that the clock shows twice repeats some times, but fewer than several series do.
+LEAST_SPLIT = 0.05
 
 
 def read_table(task: Task) -> Series:
@@ -65,20 +75,22 @@ def read_plan(task: Task, table: PlannedTable) -> Series:
         raise task.error("has no row with a time.")
     choice = RowChoice(task, plan, layout, clock)
     parts = choice.parts(rows)
-    unit = plan.unit or choice.unit
-    if unit is None:
-        raise task.error(
-            f"does not state the unit of {plan.value_names}: state it (`unit=W`, kW, Wh or kWh)."
-        )
     values, circuits = _values(task, plan)
     values[choice.idle] = 0.0
+    read = np.concatenate(parts)
+    known = read[np.isfinite(values[read])]
+    unit = plan.unit or choice.unit
+    if unit is None:
+        raise _ask_unit(task, plan, clock.ns[known], values[known])
     zone = task.options.tz or (plan.time.zone if not clock.aware else None)
-    stamp = find_stamp(task, clock, parts, layout)
+    stamp = find_stamp(task, clock, known, layout)
+    _explain(task, plan, clock, unit, zone, stamp)
     factor, energy = unit_factor(unit)
     pieces = [
         _piece(task, part, clock, zone, values, energy=energy and not plan.counter)
         for part in parts
     ]
+    _state_shares(task, plan, pieces, choice.added)
     times, taken, durations, sentence = _combined(task, pieces)
     series = Series(
         times,
@@ -103,10 +115,44 @@ def read_plan(task: Task, table: PlannedTable) -> Series:
         return _of_changes(task, series)
     if plan.circuits:
         series.power = np.column_stack([column[pieces[0].rows] for column in circuits])
+        if plan.values and plan.time.names != {"timestamp"}:
+            _drop_copies(task, series)
     _drop_missing(task, series)
     with np.errstate(over="ignore", invalid="ignore"):
         refuse_implausible(task, series, plan, layout)
     return series
+
+
+def _explain(
+    task: Task, plan: Plan, clock: RowTimes, unit: str, zone: str | None, stamp: str
+) -> None:
+    """Note which columns, unit, zone and stamp were taken, and why."""
+    stated = (
+        "your option" if task.options.unit else "the name's custom" if plan.assumed else "the file"
+    )
+    where = "their offset" if clock.aware else "your option" if task.options.tz else "the file"
+    kind = "values of a counter" if plan.counter else "values of single intervals"
+    task.reasons.extend(
+        [
+            f"Times: {', '.join(sorted(plan.time.names))}; a time names the {stamp} of its interval.",
+            f"Meter: {plan.value_names}, {kind} in {unit}, by {stated}.",
+            f"Zone: {'UTC' if clock.aware else zone or 'unknown'}, by {where}.",
+        ]
+    )
+
+
+def _ask_unit(task: Task, plan: Plan, times: IntArray, values: FloatArray) -> DataError:
+    """The question for the unit, with the mean power that follows from every answer."""
+    steps = np.diff(ascending(times))
+    hours = float(np.median(steps)) / HOUR if steps.size else 1.0
+    mean = float(np.mean(np.diff(values) if plan.counter else values)) if values.size > 1 else 0.0
+    answers = [] if plan.counter else [("W", mean), ("kW", 1e3 * mean)]
+    answers += [("Wh", mean / hours), ("kWh", 1e3 * mean / hours)]
+    means = ", ".join(f"{watts:.3g} W if they are {unit}" for unit, watts in answers)
+    return task.error(
+        f"does not state the unit of {plan.value_names}: state it (`unit=W`, kW, Wh or kWh). "
+        f"The mean power is {means}; that of most homes is between 100 and 2000 W."
+    )
 
 
 def _refuse_changes(task: Task, plan: Plan) -> None:
@@ -163,6 +209,8 @@ def _values(task: Task, plan: Plan) -> tuple[FloatArray, list[FloatArray]]:
 def _missing_rows(columns: Sequence[FloatArray], need_all: bool) -> BoolArray:
     """Rows without a reading: one value lacks (phases), or all lack (tariffs)."""
     lacks = np.column_stack([~np.isfinite(column) for column in columns])
+    # Of columns that are never filled together, every row has its value in one.
+    need_all = need_all and bool((~lacks).all(axis=1).any())
     return np.asarray(lacks.any(axis=1) if need_all else lacks.all(axis=1), dtype=np.bool_)
 
 
@@ -197,18 +245,29 @@ def _piece(
                 f"has times without a zone, such as {example}; write them as UTC, with a Z "
                 "at their end, or name their zone (`tz=`, such as `tz=Europe/London`)."
             )
-        times, exists, sentence = to_utc(times, zone)
+        after = None if clock.after_midnight is None else clock.after_midnight[rows]
+        local, (times, exists, sentence) = times, to_utc(times, zone)
         ends = None if clock.ends is None else _ends_in_utc(clock, rows, times, zone)
-        if clock.after_midnight is not None:
-            times = times + clock.after_midnight[rows]
+        if after is not None and _counts_hours(local, after, exists):
+            times = to_utc(local - after, zone)[0] + after
         else:
             if energy:
-                exists &= ~_shown_once(clock.ns[rows], times, zone)
+                exists &= ~_shown_once(local, times, zone)
             rows, times = rows[exists], times[exists]
             ends = None if ends is None else ends[exists]
     durations = None if ends is None else (ends - times) / SECOND
     taken = values if rows.size == values.size else values[rows]
     return _Piece(rows, times, taken, durations, sentence)
+
+
+def _counts_hours(local: IntArray, after: IntArray, exists: BoolArray) -> bool:
+    """True if hours are counted from midnight, and not named by the clock.
+
+    A day of 25 hours then has an hour 25, and a day of 23 hours ends with the hour 23.
+    """
+    days, last = (local - after)[~exists], 23 * HOUR
+    of_short = after[np.isin(local - after, days)]
+    return bool((after >= 24 * HOUR).any() or (of_short.size and (of_short < last).all()))
 
 
 def _ends_in_utc(clock: RowTimes, rows: IntArray, times: IntArray, zone: str) -> IntArray:
@@ -234,7 +293,21 @@ def _shown_once(local: IntArray, times: IntArray, zone: str) -> BoolArray:
     if apart.size == 0 or float(np.median(apart)) > HOUR or not twice.any():
         return np.zeros(times.size, dtype=np.bool_)
     alone: BoolArray = twice & ~np.isin(times + HOUR, times)
-    return alone
+    # A file that shows one of these times twice shows all of them, and what lacks is missing.
+    return np.zeros_like(alone) if (twice & ~alone).any() else alone
+
+
+def _state_shares(
+    task: Task, plan: Plan, pieces: Sequence[_Piece], registers: Sequence[str]
+) -> None:
+    """Tell the household which share of the energy every added column or register has."""
+    names, sums = list(registers), [float(np.nansum(piece.values)) for piece in pieces]
+    if len(pieces) == 1 and len(plan.values) > 1:
+        names = [column.name for column in plan.values]
+        sums = [float(np.nansum(c.numbers(task)[pieces[0].rows])) for c in plan.values]
+    if len(sums) == len(names) > 1 and sum(sums) > 0 and not plan.counter:
+        shares = [f"{name} {part / sum(sums):.0%}" for name, part in zip(names, sums, strict=True)]
+        task.private.append(f"Shares of what was added: {', '.join(shares)}.")
 
 
 def _combined(
@@ -248,15 +321,9 @@ def _combined(
     total, known = np.zeros(every.size), np.zeros(every.size, dtype=np.bool_)
     durations = None if first.durations is None else np.zeros(every.size)
     for piece in pieces:
-        # Of repeated rows of one tariff the last one counts.
+        # Of equal rows of one tariff the last one counts.
         times, last = np.unique(piece.times[::-1], return_index=True)
         index = piece.times.size - 1 - last
-        if piece.times.size - times.size > FEW_REPEATS * times.size:
-            when = iso(np.datetime64(int(times[0]), "ns"))
-            raise task.error(
-                f"has several rows of one register for one time, near {when}: a column of "
-                "times may be missing."
-            )
         if times.size < piece.times.size:
             _refuse_different(task, piece)
             task.notes.append("Rows that repeat a time within one tariff: one of each was kept.")
@@ -280,6 +347,19 @@ def _refuse_different(task: Task, piece: _Piece) -> None:
             f"has different values of one register for one time, first at {when}: keep one "
             "row for each time."
         )
+
+
+def _drop_copies(task: Task, series: Series) -> None:
+    """Leave out circuits that equal the meter in most rows: they are the meter once more."""
+    assert series.power is not None
+    drawn = np.isfinite(series.values) & (series.values != 0)
+    same = np.isclose(series.power[drawn], series.values[drawn, None], rtol=1e-6, atol=0)
+    copies = same.sum(axis=0) > 0.5 * max(int(drawn.sum()), 1)
+    if copies.any():
+        named = [name for name, copy in zip(series.names, copies, strict=True) if copy]
+        task.private.append(f"Copies of the meter are no circuits: {', '.join(named)}.")
+        series.names = tuple(name for name in series.names if name not in named)
+        series.power = series.power[:, ~copies] if series.names else None
 
 
 def _drop_missing(task: Task, series: Series) -> None:
@@ -312,6 +392,9 @@ class RowChoice:
         self.idle: IntArray = np.zeros(0, dtype=np.int64)
         self._texts: dict[str, Any] = {}
         self._left: list[IntArray] = []
+        self.added: list[str] = []  # The registers that are added up
+        self._foreign = ""  # Why the unit of the rows is none of energy or power
+        self._chosen = ""  # The column of the registers that the user chose
 
     def parts(self, rows: IntArray) -> list[IntArray]:
         """The rows of every series that is added up: one, or one for each tariff.
@@ -332,8 +415,7 @@ class RowChoice:
     def _moments(self, rows: IntArray) -> IntArray:
         """Local times of some rows [ns]."""
         times: IntArray = self.clock.ns[rows]
-        after = self.clock.after_midnight
-        return times if after is None else times + after[rows]
+        return times
 
     def _parts(self, rows: IntArray) -> list[IntArray]:
         keys = [c for c in self.plan.keys if not _is_remark(c)]
@@ -344,6 +426,8 @@ class RowChoice:
         units = [c for c in keys if has_word(c.name, "units")]
         for column in units:
             rows = self._one_unit(rows, column, keys)
+        if self.unit is None and self._foreign:
+            raise self.task.error(self._foreign)
         others = [c for c in keys if c not in units]
         if self.task.options.register is not None and keys:
             rows = self._asked(rows, keys, self.task.options.register, "register")
@@ -352,14 +436,14 @@ class RowChoice:
                 if not column.names_meter:
                     rows = self._without_other_flows(rows, column)
         for column in others:
+            self._refuse_source(rows, column)
             if column.names_meter or self._is_home(column):
                 self._refuse_meters(rows, column)
         if rows.size == 0:
             raise self.task.error("holds no readings of what was asked for.")
         for column in others:
             self._find_unit(rows, column)
-        splitting = [c for c in others if not c.names_meter and self._splits(rows, c)]
-        return self._split(rows, splitting)
+        return self._split(rows, [c for c in others if not c.names_meter])
 
     def _values(self, column: Column, rows: IntArray) -> Any:
         """The words of a column in some rows, as an array of text."""
@@ -372,20 +456,40 @@ class RowChoice:
         return sorted(set(self._values(column, rows)) - {""})
 
     def _asked(self, rows: IntArray, keys: Sequence[Column], asked: str, option: str) -> IntArray:
-        """The rows whose meter or register the user chose."""
-        wanted = _plain_word(asked).lower()
+        """The rows whose meter or register the user chose, or the registers joined by a plus."""
         order = sorted(keys, key=lambda c: c.names_meter != (option == "meter"))
         for column in order:
-            same = [v for v in self._distinct(column, rows) if v.lower() == wanted]
-            if same:
+            known = {text.lower(): text for text in self._distinct(column, rows)}
+            words = [_plain_word(asked).lower()]
+            words = (
+                words if words[0] in known else [_plain_word(w).lower() for w in asked.split("+")]
+            )
+            if all(word in known for word in words):
+                same = [known[word] for word in words]
                 texts = self._values(column, rows)
                 if option == "register":
+                    self._refuse_one_of_many(rows, column, same)
+                    self._chosen = column.name
                     others = [t for t in set(texts) - set(same) if read_meaning(t).flow
                               and not _is_other(t)]  # fmt: skip
                     self._left.append(rows[np.isin(texts, others)])
                 return rows[np.isin(texts, same)]
         found = [v for c in order for v in self._distinct(c, rows)[:12]]
         raise self.task.chooser(option, option).absent(asked, found)
+
+    def _refuse_one_of_many(self, rows: IntArray, column: Column, asked: Sequence[str]) -> None:
+        """Refuse some registers of a meter whose other registers hold the rest of its energy."""
+        if not self._splits(rows, column):
+            return
+        named = {t: read_meaning(t) for t in self._distinct(column, rows)}
+        flows = {named[text].flow for text in asked} | {""}
+        usable = {t: m for t, m in named.items() if m.flow in flows}
+        whole = find_parts(usable) if len(usable) > 1 else None
+        if whole is not None and set(asked) < set(whole):
+            raise self.task.error(
+                f": {' and '.join(map(repr, asked))} is only a part of what the meter shows "
+                f"({column.name}: {', '.join(whole)}): leave `register=` out, and they are added."
+            )
 
     def _kept(self, rows: IntArray, layout: Layout) -> IntArray:
         """The rows that a layout reads."""
@@ -416,6 +520,9 @@ class RowChoice:
             if both or not electric:
                 raise self.task.error(f"holds gas or water (unit {others[0]}), not electricity.")
         if not electric:
+            foreign = [t for t in units if has_other_unit(t)]
+            if foreign and len(foreign) == len(units) and self.plan.values[0].meaning.unit is None:
+                self._foreign = f"is in {foreign[0]} ({column.name}), which is no unit of energy."
             return rows
         energies = [t for t in electric if (units[t] or "").lower().endswith("wh")] or electric
         if len({units[t] for t in energies}) == 1:
@@ -471,6 +578,14 @@ class RowChoice:
     def _is_home(self, column: Column) -> bool:
         return self.layout is not None and column.name.lower() == self.layout.meter
 
+    def _refuse_source(self, rows: IntArray, column: Column) -> None:
+        """Refuse rows whose meters or statistics are all named after gas, water or heat."""
+        distinct = self._distinct(column, rows)[:60]
+        sources = [find_source(text.replace(".", " ")) or find_source(text.split("_")[-1])
+                   for text in distinct]  # fmt: skip
+        if column.names_meter and distinct and all(sources):
+            raise self.task.error(f"holds {sources[0]} ({column.name}: {distinct[0]}).")
+
     def _refuse_meters(self, rows: IntArray, column: Column) -> None:
         distinct = self._distinct(column, rows)
         if len(distinct) < 2 or len(distinct) > 0.5 * rows.size:
@@ -497,28 +612,39 @@ class RowChoice:
         codes = np.unique(texts, return_inverse=True)[1]
         order = np.lexsort((codes, times))
         same = (np.diff(times[order]) == 0) & (np.diff(codes[order]) != 0)
-        return int(same.sum()) > 0.005 * rows.size
+        return int(same.sum()) > LEAST_SPLIT * rows.size
 
     def _split(self, rows: IntArray, columns: Sequence[Column]) -> list[IntArray]:
         """One part for each tariff; other words must be chosen between by the user."""
+        columns = [column for column in columns if self._splits(rows, column)]
         if not columns:
             return [rows]
-        column = columns[0]
+        column = min(columns, key=lambda c: self._added(rows, c) is None)
+        others = [c for c in columns if c is not column]
         texts = self._values(column, rows)
         distinct = self._distinct(column, rows)
-        meanings = {text: read_meaning(text) for text in distinct}
-        totals = [t for t in distinct if meanings[t].part == "total"]
-        parts = [t for t in distinct if meanings[t].part in ("tariff", "phase")]
-        if len(totals) == 1 and len(parts) == len(distinct) - 1:
-            self.task.notes.append(f"Only the rows of {totals[0]} were read ({column.name}).")
-            return self._split(rows[texts == totals[0]], columns[1:])
-        if len(parts) == len(distinct):
-            self.task.notes.append(f"Added up ({column.name}): {', '.join(distinct[:8])}.")
-            return [p for t in distinct for p in self._split(rows[texts == t], columns[1:])]
-        raise self.task.error(
-            f"holds several series ({column.name}: {', '.join(distinct[:12])}): choose "
-            "that of the home's use (`register=NAME`)."
-        )
+        added = self._added(rows, column)
+        if added is None:
+            raise self.task.error(
+                f"holds several series ({column.name}: {', '.join(distinct[:12])}): choose that of "
+                "the home's use (`register=NAME`, or NAME+NAME for series that are added)."
+            )
+        left = [text for text in distinct if text not in added]
+        if left:
+            self.task.notes.append(f"Left out ({column.name}): {', '.join(left[:8])}.")
+        if len(added) > 1:
+            self.added = list(added)
+            self.task.notes.append(f"Added up ({column.name}): {', '.join(added[:8])}.")
+        return [p for t in added for p in self._split(rows[texts == t], others)]
+
+    def _added(self, rows: IntArray, column: Column) -> Sequence[str] | None:
+        """The words of a column whose rows are added up; None if the choice is not clear."""
+        distinct = self._distinct(column, rows)
+        if column.name == self._chosen:
+            return distinct
+        named = {text: read_meaning(text) for text in distinct}
+        flows = {meaning.flow for meaning in named.values()} - {""}
+        return find_parts(named) if len(flows) < 2 and named else None
 
 
 def _plain_word(value: object) -> str:

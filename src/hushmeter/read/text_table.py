@@ -13,13 +13,14 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from hushmeter.errors import DataError
 from hushmeter.formatting import count_of
-from hushmeter.read.headers import find_unit, load_words, missing_marks, read_meaning
+from hushmeter.read.headers import find_unit, load_words, missing_marks, read_meaning, weekday
 from hushmeter.read.source import (
     HEAD_BYTES,
     STREAM_CAP,
@@ -42,11 +43,13 @@ UNUSED_FLOWS = ("export", "production")
 CELL_UNIT = re.compile(r"(?<=\d)\s*[kM]?Wh?$")
 NUMBER = re.compile(r"[-+]?(?:\d[\d.,'\u00a0\u202f ]*|[.,]\d+)(?:[eE][-+]?\d+)?")
 DATE = r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}"
+DOTTED = re.compile(DATE)
 CLOCK = r"\d{1,2}[:.h]\d{2}(?:[:.]\d{2}(?:[.,]\d+)?)?(?:\s*[AaPp]\.?[Mm]\.?)?"
-TIME = re.compile(
+TIME = (
     rf"(?:{DATE}(?:[T\s,]+{CLOCK})?|\d{{1,2}}:\d{{2}}(?::\d{{2}})?(?:\s*[AaPp]\.?[Mm]\.?)?"
-    rf"|\d{{1,2}}[ -][A-Za-z]{{3,9}}[ -]\d{{2,4}}(?:\s+{CLOCK})?)"
-    r"\s*(?:Z|UTC|GMT|[-+]\d{2}:?\d{2}|[A-Z]{3,4})?"
+    rf"|\d{{1,2}}[ -][A-Za-z]{{3,9}}[ -]\d{{2,4}}(?:\s+{CLOCK})?"
+    rf"|[A-Za-z]{{3,9}}\.? \d{{1,2}},? \d{{4}}(?:,?\s+{CLOCK})?)"
+    r"\s*(?:Z|(?:UTC|GMT)?[-+]\d{1,2}:?\d{2}|[A-Z]{3,4})?(?:\s*\([^)]*\))?"
     rf"(?:\s*(?:to|[-–])\s*(?:{DATE}[T\s]+)?{CLOCK})?"
 )
 
@@ -226,7 +229,7 @@ def _are_times(column: Sequence[object]) -> bool:
     types = _types(column)
     if types <= {datetime, date, time}:
         return True
-    return types == {str} and all(TIME.fullmatch(str(cell).strip()) for cell in column)
+    return types == {str} and all(_time().fullmatch(str(cell).strip()) for cell in column)
 
 
 def _types(column: Sequence[object]) -> set[type]:
@@ -264,9 +267,16 @@ def cell_kind(text: str) -> str:
     """Return "empty", "number", "time" or "word"."""
     if not text:
         return "empty"
-    if text.lower() in missing_marks() or NUMBER.fullmatch(text):
+    if text.lower() in missing_marks():
         return "number"
-    return "time" if TIME.fullmatch(text) else "word"
+    if NUMBER.fullmatch(text) and not DOTTED.fullmatch(text):
+        return "number"
+    return "time" if _time().fullmatch(text) else "word"
+
+
+@cache
+def _time() -> re.Pattern[str]:
+    return re.compile(f"(?:{weekday()})?{TIME}")
 
 
 def find_decimal(rows: Sequence[Sequence[str]], delimiter: str, path: Path) -> str:

@@ -16,18 +16,19 @@ import numpy as np
 from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.clock import SECOND, is_utc, times_shown, utc_times
 from hushmeter.errors import DataError
-from hushmeter.read.headers import load_words
+from hushmeter.read.headers import load_words, months, weekday
 from hushmeter.read.recording import UTC_CLOCK
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, TimeArray
 
 LATEST = 7_258_118_400  # 2200-01-01, in unix seconds
+REMARK = r"\s*\([^)]*\)\s*$"  # What a browser writes behind an offset
 CLOCK = (
     r"(?P<h>\d{1,2})(?:[:.h](?P<m>\d{2})(?:[:.](?P<s>\d{2})(?:[.,](?P<f>\d{1,9}))?)?)?"
     r"\s*(?P<p>[AaPp]\.?[Mm]\.?)?"
 )
-ZONE = r"\s*(?P<z>Z|UTC|GMT|[-+]\d{2}(?::?\d{2})?|[A-Z]{3,4})?"
+ZONE = r"\s*(?P<z>Z|(?:UTC|GMT)?[-+]\d{1,2}(?::?\d{2})?|[A-Z]{3,4})?"
 DATE_FIRST = (
-    r"^\s*(?P<a>\d{1,4})[-/. ](?P<b>\d{1,2}|[^\d\s.,/-]{3,10})[-/. ]+(?P<c>\d{1,4})"
+    r"^\s*(?P<a>\d{1,4})[-/. ]+(?P<b>\d{1,2}|[^\d\s.,/-]{3,10})[-/. ]+(?P<c>\d{1,4})"
     r"(?:(?:T|\s+|,\s*)" + CLOCK + r")?" + ZONE + r"\s*$"
 )
 MONTH_FIRST = (
@@ -239,14 +240,16 @@ def _of_text(column: Any, path: Path, tz: str | None) -> Stamps:
     """Text as times: the pattern of the whole column, the order of day and month for all rows."""
     import pyarrow.compute as pc
 
-    plain = _plain(column)
-    there = _valid(column)
-    parts = pc.extract_regex(plain, DATE_FIRST)
-    good = _valid(parts)
-    if not good.any():
-        parts = pc.extract_regex(plain, MONTH_FIRST)
+    there, plain = _valid(column), _plain(column)
+    bare = pc.replace_substring_regex(plain, REMARK, "")
+    dated = pc.replace_substring_regex(bare, "^" + weekday(), "")
+    tries = (DATE_FIRST, plain), (MONTH_FIRST, bare), (DATE_FIRST, dated), (MONTH_FIRST, dated)
+    for pattern, plain in tries:
+        parts = pc.extract_regex(plain, pattern)
         good = _valid(parts)
-    if not good.any():
+        if good.any():
+            break
+    else:
         raise _unreadable(path, _first(column))
     fields = _fields(parts)
     months = _month_numbers(fields["b"])
@@ -355,14 +358,16 @@ def _month_numbers(field: Any) -> IntArray:
     """Month numbers, also of names."""
     if _is_number(field):
         return _numbers(field)
-    months = {
-        name: i for i, names in enumerate(load_words()["months"], 1) for name in names.split()
-    }
-    names = [(text or "").lower()[:4] for text in field.to_pylist()]
-    found = [
-        int(name) if name.isdigit() else months.get(name, months.get(name[:3], 0)) for name in names
-    ]
+    texts = [(text or "").lower() for text in field.to_pylist()]
+    numbers = {text: int(text) if text.isdigit() else _month(text) for text in set(texts)}
+    found = [numbers[text] for text in texts]
     return np.array(found, dtype=np.int64)
+
+
+def _month(name: str) -> int:
+    """The number of a month by the longest known beginning of its name; 0 if there is none."""
+    known = [beginning for beginning in months() if name.startswith(beginning)]
+    return months()[max(known, key=len)] if known else 0
 
 
 def _lengths(field: Any) -> IntArray:
@@ -422,7 +427,7 @@ def _offsets(field: Any, good: BoolArray) -> tuple[IntArray, BoolArray]:
 def _offset(text: str) -> int | None:
     if text in load_words()["zones"]:
         return int(load_words()["zones"][text])
-    match = re.fullmatch(r"([-+])(\d{2}):?(\d{2})?", text)
+    match = re.fullmatch(r"(?:UTC|GMT)?([-+])(\d{1,2}):?(\d{2})?", text)
     if match is None:
         return None
     minutes = int(match[2]) * 60 + int(match[3] or 0)

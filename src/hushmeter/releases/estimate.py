@@ -367,14 +367,14 @@ def _divide(
             shares = model.best_shares(active, hourly_cost)
         small = active & (shares < SMALLEST_SHARE)
         if not small.any() or active.sum() == 1:
-            return _rounded(model.divided_equally(shares))
+            return _rounded(model.divided_equally(shares), 7 if model.has_cells else 3)
         # The least useful table goes first; the others share its part.
         active[np.argmin(np.where(active, shares, math.inf))] = False
 
 
-def _rounded(shares: FloatArray) -> FloatArray:
+def _rounded(shares: FloatArray, digits: int) -> FloatArray:
     """Round shares, so that the last bits of linear algebra on another machine do not matter."""
-    found = np.round(shares, 7)
+    found = np.round(shares, digits)
     found[np.argmax(found)] += 1 - found.sum()
     return found
 
@@ -432,6 +432,11 @@ class _ModelMonth:
                 terms.append(own)
         return cls(tables, np.array(ratios), matrix @ matrix.T, table_of, terms)
 
+    @property
+    def has_cells(self) -> bool:
+        """True if the cells are published, not only sums of them."""
+        return bool(self.tables[0].name == CELLS)
+
     def different(self) -> BoolArray:
         """True for the first of several tables with the same labels, such as a month and a year."""
         return np.array(
@@ -450,7 +455,7 @@ class _ModelMonth:
         places = np.flatnonzero(active)
         if places.size == 1:
             return active.astype(float)
-        cells = self.tables[places[0]].name == CELLS
+        cells = self.has_cells and places[0] == 0
 
         def shares_of(logs: FloatArray) -> FloatArray:
             shares = np.zeros(active.size)
@@ -462,13 +467,17 @@ class _ModelMonth:
         within = {"type": "ineq", "fun": lambda logs: limit - self.log_cell(shares_of(logs))}
         start = np.full(places.size, math.log(0.2 / max(1, places.size - 1)))
         start[0] = math.log(0.8) if cells else start[0]
+        # Without a table of cells the variance of a cell is nearly unknown, and about nine digits
+        # of the sum are exact: a derivative needs longer steps.
+        derivative = {} if self.has_cells else {"finite_diff_rel_step": 1e-3}
         found: Any = minimize(  # type: ignore[call-overload]
             lambda logs: self.log_terms(shares_of(logs)),
             start,
             bounds=[(-9.0, 9.0)] * places.size,
             constraints=[within] if cells else [],
             method="SLSQP",
-            options={"ftol": 1e-11, "maxiter": 300},
+            jac=None if self.has_cells else "3-point",
+            options={"ftol": 1e-11, "maxiter": 300, **derivative},
         )
         return shares_of(found.x)
 
@@ -495,7 +504,7 @@ class _ModelMonth:
         with np.errstate(divide="ignore"):
             variances = self.ratios**2 / shares
         rows: BoolArray = (shares > 0)[self.table_of]
-        cells = self.tables[0].name == CELLS
+        cells = self.has_cells
         cell = float(variances[0]) if cells else UNKNOWN * float(variances[shares > 0].max())
         ratios = variances[self.table_of[rows]] / cell
         factor, _ = dpotrf(self.shared[np.ix_(rows, rows)] + np.diag(ratios))

@@ -7,13 +7,14 @@ receipt) beside the estimate and its standard error, and the public receipt rece
 private receipt lies beside either form, as OUT.private.json, so that a folder can be shared.
 
 A reader must never find new data beside an old receipt, or the reverse. The public receipt has the
-SHA-256 of every file, so that `hushmeter verify` detects every mixture, and `replace_together`
+SHA-256 of every file, so that `hushmeter verify` detects every mixture, and `staged`
 makes sure that none exists at any moment, even if the power fails.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,12 +23,14 @@ import numpy as np
 
 from hushmeter.errors import DataError, HushmeterError, InputError
 from hushmeter.files import (
+    RECEIPT,
     Contents,
     json_text,
     one_sentence,
     parse_json,
+    receipt_path,
     refuse_overwrite,
-    replace_together,
+    staged,
     table_bytes,
 )
 from hushmeter.releases.labels import CELLS
@@ -41,7 +44,7 @@ if TYPE_CHECKING:
     from hushmeter.checks import FloatArray
     from hushmeter.releases.promise import Promise
 
-RECEIPT, TIMES = "receipt.json", "cells.csv"
+TIMES = "cells.csv"
 DECIMALS = {"W": 3, "kWh": 6}
 """Decimals of the estimates and standard errors in the files of a folder."""
 
@@ -63,11 +66,6 @@ def is_file_form(path: Path) -> bool:
     A name that ends in letters, such as out.xlsx, is meant to be a file.
     """
     return path.suffix[1:].isalnum() and not path.suffix[1:].isdecimal()
-
-
-def receipt_path(data: Path) -> Path:
-    """Return the path of the public receipt of a file or a folder."""
-    return data / RECEIPT if data.is_dir() else data.with_name(f"{data.name}.receipt.json")
 
 
 def private_path(data: Path) -> Path:
@@ -95,27 +93,29 @@ def is_release(path: Path) -> bool:
     return False
 
 
-def write_release(
+@contextmanager
+def staged_release(
     release: Release, path: str | Path, *, force: bool = False, signing_key: str | Path | None
-) -> list[Path]:
-    """Write a release as a file or as a folder; see `Release.save`.
+) -> Iterator[tuple[list[Path], Callable[[], None]]]:
+    """Write a release under temporary names; give its files and what publishes them.
 
-    An existing release is replaced as a whole. If it cannot be written, it is either unchanged, or
-    its receipt is gone; it is never mixed with the new one.
+    It is a file or a folder; see `Release.save`. An existing release is replaced as a whole. If it
+    cannot be written, it is either unchanged, or its receipt is gone; it is never mixed with the
+    new one.
     """
     target = Path(path)
     refuse_existing(target, force)
     check_place(release.promise, target)
     written = release_contents(release, target, signing_key)
     secret = private_path(target)
-    replace_together(written, private=[secret])
     names = [
         file
         for place, content in written.items()
         for file in ([place] if isinstance(content, bytes) else [place / name for name in content])
         if file != secret
     ]
-    return [*names, *([secret] if secret in written else [])]
+    with staged(written, private=[secret], force=force) as publish:
+        yield [*names, *([secret] if secret in written else [])], publish
 
 
 def release_contents(

@@ -288,8 +288,11 @@ class Promise:
         odds = self.odds if span == "day" else max(map(self._odds_about, days))
         day = Guess("day", f"a whole day of usual use, up to {size}", odds)
         count = self.cells.days.days.size
-        file = Guess("file", f"all {count} days together", self._file_odds(days, odds, count))
-        return (*self._single_guesses(changes, day), file, *self._order_guesses())
+        rows = self._single_guesses(changes, day)
+        if count > 1:
+            found = self._file_odds(days, odds, count)
+            rows.append(Guess("file", f"all {count} days together", found))
+        return (*rows, *self._order_guesses())
 
     def _single_guesses(self, changes: Sequence[Change], day: Guess) -> list[Guess]:
         """The rows about one use, one released value and one day, the requested one first."""
@@ -339,7 +342,7 @@ class Promise:
         If at most m days share a label, a table moves by at most √(count·m) times as far as for one
         day (Cauchy and Schwarz for every label). Only Gaussian noise has such a simple rule.
         """
-        if count == 1 or day_odds > SURE:
+        if day_odds > SURE:
             return day_odds
         if self.joint:
             shared = [self._days_in_a_label(entry.table) for entry in self.tables]
@@ -414,15 +417,19 @@ class Promise:
 
     def fit(self, cells: Cells | None = None) -> TableEstimate:
         """Return the estimator of the cells, or of other cells with the same noise."""
+        return (self if cells is None else self._with_cells(cells))._estimator
+
+    @cached_property
+    def _estimator(self) -> TableEstimate:
+        """The estimator of the cells, which all releases under this promise share."""
         from hushmeter.releases.estimate import TableEstimate
 
-        here = self if cells is None else self._with_cells(cells)
         # Kept sums are those of the readings that are there.
-        whole = here.cells.shares is None or self.unit.rearranged
-        scales = None if whole else 1 / np.round(here.cells.shares, 6)
-        first, sums = _split_cells(here.tables)
+        shares = None if self.unit.rearranged else self.cells.shares
+        scales = None if shares is None else 1 / np.round(shares, 6)
+        first, sums = _split_cells(self.tables)
         variances = [math.inf if first is None else first.variance, *(s.variance for s in sums)]
-        return TableEstimate([s.table for s in sums], variances, len(here.cells), scales)
+        return TableEstimate([s.table for s in sums], variances, len(self.cells), scales)
 
     def on(self, cells: Cells) -> Promise:
         """Return the same promise for other cells.

@@ -250,11 +250,13 @@ class Release:
         list of Path
             The written files.
         """
-        from hushmeter.releases.files import write_release
+        from hushmeter.releases.files import staged_release
 
         if self.restored is not None:
             raise InputError("restored values are not a release; save what `hm.restore` returns.")
-        return write_release(self, path, force=force, signing_key=signing_key)
+        with staged_release(self, path, force=force, signing_key=signing_key) as (files, publish):
+            publish()
+        return files
 
 
 def release(

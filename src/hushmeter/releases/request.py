@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -34,7 +33,13 @@ from hushmeter.privacy.units import (
 from hushmeter.releases.labels import CELLS, HOURLY_COST, REGISTER, VIEWS, of_sums, split_words
 from hushmeter.releases.promise import Promise
 from hushmeter.releases.purposes import choose_purpose
-from hushmeter.releases.wishes import Order, choose_tables, parse_wish, rearranged
+from hushmeter.releases.wishes import (
+    Order,
+    choose_tables,
+    parse_wish,
+    rearranged,
+    what_helps,
+)
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, intervals_in
 
 ODDS = 0.6
@@ -155,6 +160,8 @@ class Request:
                 purpose, tables = choose_tables(self.hidden, self.purpose)
                 object.__setattr__(self, "purpose", purpose)
                 object.__setattr__(self, "tables", tables)
+            if self.rearranged and not self.several:
+                raise InputError(f"no useful release of hours hides {what_helps(self.rearranged)}")
         self._check_tables()
         if not 0 < exact("delta", self.delta) < 1:
             raise InputError(f"delta must lie between 0 and 1, got {self.delta}.")
@@ -410,11 +417,26 @@ def find_hidden(
             found.append(entry)
             continue
         for word in filter(None, map(str.strip, entry.split(","))):
-            plain = Appliance.from_words if home is None else partial(_in_home, home=home)
-            found.append(parse_wish(word) or plain(word))
+            found.append(parse_wish(word) or _find_appliance(word, home))
     if not found:
         raise InputError('name what to hide, such as "kettle".')
     return found
+
+
+def _find_appliance(word: str, home: Home | None) -> Appliance:
+    """The appliance that words mean; a kind of many sizes needs its own."""
+    if home is not None:
+        return _in_home(word, home)
+    made = Appliance.from_words(word)
+    kind = catalogue.get(made.name)
+    if kind is not None and kind.ask and made.high is not None:
+        # Only the catalogue fills in a high value.
+        low, high = format_watts(kind.power_w.low), format_watts(kind.power_w.high)
+        raise InputError(
+            f"{kind.name}: this may draw between {low} and {high}, and the noise follows from its "
+            f'size; state it, such as "{kind.name} {format_watts(kind.power_w.typical)}".'
+        )
+    return made
 
 
 def _in_home(word: str, home: Home) -> Appliance:

@@ -47,6 +47,7 @@ from hushmeter.errors import DataError, HushmeterError, InputError
 from hushmeter.files import (
     json_text,
     parse_json,
+    receipt_path,
     refuse_overwrite,
     replace_together,
     sha256_of,
@@ -56,7 +57,7 @@ from hushmeter.files import (
 from hushmeter.home import Home
 from hushmeter.noise.mechanism import Mechanism
 from hushmeter.privacy.sensitivity import Table
-from hushmeter.releases.files import is_release, read_release, receipt_path
+from hushmeter.releases.files import is_release, read_release
 from hushmeter.releases.labels import CELLS
 from hushmeter.releases.release import Release
 from hushmeter.releases.verify import import_name, verify_release

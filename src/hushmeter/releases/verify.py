@@ -4,9 +4,9 @@ The promise of a release is computed again from its receipt and from the times o
 cells, and every number and sentence of the receipt is compared with the one that follows from it.
 A folder with a manifest is checked by a function of a higher package, which is imported only then.
 
-*Signatures.* A receipt can be signed with an Ed25519 key of the publisher. The signature covers
-every field of the public receipt except the signature itself. The signed bytes are the receipt as
-JSON with sorted names, without spaces and with ASCII letters only.
+*Signatures.* A receipt, or the manifest of a fleet, can be signed with an Ed25519 key of the
+publisher. The signature covers every field of it except the signature itself. The signed bytes are
+the fields as JSON with sorted names, without spaces and with ASCII letters only.
 """
 
 from __future__ import annotations
@@ -25,13 +25,19 @@ import numpy as np
 
 from hushmeter.clock import local_times
 from hushmeter.errors import DataError, HushmeterError, InputError
-from hushmeter.files import create_file, one_sentence, refuse_overwrite, table_bytes
-from hushmeter.releases.files import (
+from hushmeter.files import (
     RECEIPT,
+    create_file,
+    one_sentence,
+    parse_json,
+    receipt_path,
+    refuse_overwrite,
+    table_bytes,
+)
+from hushmeter.releases.files import (
     estimate_columns,
     folder_contents,
     read_receipt,
-    receipt_path,
     release_of,
 )
 from hushmeter.releases.private_receipt import OTHER_DAYS, THESE_READINGS
@@ -54,7 +60,9 @@ ALGORITHM = "ed25519"
 TOLERANCE = 1e-9
 """Relative difference between two ways to compute the same number."""
 
-VERIFIERS = {"manifest.json": "hushmeter.fleet.released_folder:check_released_folder"}
+MANIFEST = "manifest.json"
+
+VERIFIERS = {MANIFEST: "hushmeter.fleet.released_folder:check_released_folder"}
 """Functions of higher packages that check a folder, by the name of the file that describes the
 folder; each returns one sentence for every difference. They are imported when they are needed."""
 
@@ -84,22 +92,20 @@ def verify(path: str | Path, *, key: str | Path | None = None) -> Verification:
         A released file with its receipt beside it, the folder of a calendar release, or the
         folder of a released fleet or of its sums with its manifest.
     key : str or Path, optional
-        Ed25519 public key (PEM) that must have signed the receipt of a file.
+        Ed25519 public key (PEM) that must have signed the receipt or the manifest.
 
     Returns
     -------
     Verification
         What was checked and every difference. For a file: SHA-256, rows, times, the arithmetic
-        of the receipt and its signature. For a folder: SHA-256 and rows of every file, sums, and
-        files that the manifest does not list.
+        of the receipt and its signature. For a folder: SHA-256 and rows of every file, the promise
+        and the charge, files that the manifest does not list, and its signature.
 
     Raises
     ------
     DataError
         If there is nothing to check: the receipt or manifest is missing or cannot be read, or
         names a file outside the folder.
-    InputError
-        If a key is given for a folder.
 
     Notes
     -----
@@ -111,11 +117,13 @@ def verify(path: str | Path, *, key: str | Path | None = None) -> Verification:
         raise DataError(f"{place} does not exist.")
     if not place.is_dir() or receipt_path(place).exists():
         return verify_release(place, key)
-    if key is not None:
-        raise InputError("a key can confirm the receipt of a file, not the manifest of a folder.")
-    problems = tuple(import_name(VERIFIERS["manifest.json"])(place))
-    checks = () if problems else (f"{place} is exactly what its manifest describes.",)
-    return Verification(place, checks, problems)
+    problems = list(import_name(VERIFIERS[MANIFEST])(place))
+    checks = [] if problems else [f"{place} is exactly what its manifest describes."]
+    try:
+        checks.append(check_signature(parse_json((place / MANIFEST).read_bytes()), key, "manifest"))
+    except HushmeterError as error:
+        problems.append(f"{place / MANIFEST}: {error}")
+    return Verification(place, tuple(checks), tuple(problems))
 
 
 def import_name(name: str) -> Any:
@@ -329,7 +337,7 @@ def make_signing_key(path: str | Path) -> list[Path]:
 
 
 def make_signature(fields: dict[str, Any], key_file: str | Path) -> dict[str, str]:
-    """Sign the fields of a public receipt."""
+    """Sign the fields of a public receipt or of a manifest."""
     key = _read_private_key(Path(key_file))
     return {
         "algorithm": ALGORITHM,
@@ -338,16 +346,18 @@ def make_signature(fields: dict[str, Any], key_file: str | Path) -> dict[str, st
     }
 
 
-def check_signature(fields: dict[str, Any], key_file: str | Path | None) -> str:
-    """Check the signature of a public receipt."""
+def check_signature(
+    fields: dict[str, Any], key_file: str | Path | None, name: str = "receipt"
+) -> str:
+    """Check the signature of a public receipt or of a manifest."""
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
     signature = fields.get("signature")
     if signature is None:
         if key_file is not None:
-            raise DataError("the receipt is not signed, so the key cannot confirm it.")
-        return "The receipt is not signed."
+            raise DataError(f"the {name} is not signed, so the key cannot confirm it.")
+        return f"The {name} is not signed."
     try:
         if signature["algorithm"] != ALGORITHM:
             raise DataError(f"the signature is not of the kind {ALGORITHM}.")
@@ -356,21 +366,21 @@ def check_signature(fields: dict[str, Any], key_file: str | Path | None) -> str:
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, DataError):
             raise
-        raise DataError("the signature of the receipt cannot be read.") from None
+        raise DataError(f"the signature of the {name} cannot be read.") from None
     key = named if key_file is None else _read_public_key(Path(key_file))
     if key.public_bytes_raw() != named.public_bytes_raw():
-        raise DataError("the receipt is signed with another key than the given one.")
+        raise DataError(f"the {name} is signed with another key than the given one.")
     try:
         key.verify(value, signed_bytes(fields))
     except InvalidSignature:
-        raise DataError("the signature does not fit the receipt, which was changed.") from None
+        raise DataError(f"the signature does not fit the {name}, which was changed.") from None
     if key_file is None:
-        return "The signature is valid for the key that the receipt names; add --key to compare."
-    return "The receipt is signed with the given key."
+        return f"The signature is valid for the key that the {name} names; add --key to compare."
+    return f"The {name} is signed with the given key."
 
 
 def signed_bytes(fields: dict[str, Any]) -> bytes:
-    """Return the bytes that a signature covers: the receipt without its signature."""
+    """Return the bytes that a signature covers: all fields without the signature."""
     covered = {name: value for name, value in fields.items() if name != "signature"}
     text = json.dumps(covered, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return text.encode("ascii")

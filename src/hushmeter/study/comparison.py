@@ -1,15 +1,18 @@
-"""Compare the attackers of a sweep: means over the seeds, ranks, and fits against ln(1/ε).
+"""Compare the attackers of a sweep: means, paired differences, ranks, and fits against ln(1/ε).
 
 The paper observes (Section V-E) that the accuracy of every attacker is piecewise linear in ln(1/ε),
-with its own break points and slopes, and ranks attackers by slope. This module fits such lines,
-with bootstrap intervals over the seeds, and compares them with a sigmoid by the Bayesian
-information criterion.
+with its own break points and slopes, and ranks attackers by slope. This module fits such lines and
+compares them with a sigmoid by the Bayesian information criterion.
+
+Seeds of the noise do not tell how an attacker fares on other days. All intervals therefore come
+from drawing whole blocks of readings (days, where there are enough) and releases with replacement.
+All attackers get the same draws, so that the interval of a difference is that of paired values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -17,9 +20,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hushmeter.checks import FloatArray, RngLike, one_of, whole
+from hushmeter.checks import FloatArray, IntArray, RngLike, one_of, whole
 from hushmeter.errors import DataError, InputError
-from hushmeter.plot.accuracy import FLOORS, mean_and_band
+from hushmeter.plot.accuracy import FLOORS
+from hushmeter.scoring import block_interval, block_measures, draw_blocks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,6 +47,9 @@ class Interval:
     low: float
     high: float
 
+    def __str__(self) -> str:
+        return f"{self.value:+.3f} [{self.low:+.3f}, {self.high:+.3f}]"
+
 
 @dataclass(frozen=True)
 class BreakpointFit:
@@ -62,6 +69,8 @@ class BreakpointFit:
         Bayesian information criterion n·ln(SSE/n) + p·ln n; smaller is better.
     sigmoid_bic : float
         The same criterion for the sigmoid lo + (hi − lo)/(1 + e^((x − m)/w)).
+    steepest_resampled : array
+        The steepest slope of the estimate and of every resample.
     """
 
     breaks: tuple[Interval, ...]
@@ -70,6 +79,7 @@ class BreakpointFit:
     values: FloatArray
     bic: float
     sigmoid_bic: float
+    steepest_resampled: FloatArray = field(repr=False, compare=False)
 
     @property
     def evidence(self) -> float:
@@ -123,9 +133,15 @@ def fit_breakpoints(
     generator = np.random.default_rng(rng)
     draws = generator.integers(0, len(rows), (whole("bootstrap", bootstrap), len(rows)))
     means = np.vstack([rows.mean(axis=0)[None], rows[draws].mean(axis=1)])
+    return fit_resampled(x, means, breaks)
+
+
+def fit_resampled(x: FloatArray, means: FloatArray, breaks: int = 2) -> BreakpointFit:
+    """Fit curves against ascending x = ln(1/ε): the estimate in row 0 and resamples of it below."""
     places, slopes, error, values = _solve(x, means, breaks)
     steepest = slopes.min(axis=1)
     return BreakpointFit(
+        steepest_resampled=steepest,
         breaks=tuple(_interval(column) for column in places.T),
         slopes=tuple(_interval(column) for column in slopes.T),
         steepest=_interval(steepest),
@@ -205,6 +221,16 @@ def _bic(error: float, points: int, parameters: int) -> float:
     return float(points * np.log(max(error / points, 1e-16)) + parameters * np.log(points))
 
 
+def resampled_interval(values: FloatArray, blocks: int) -> Interval:
+    """The estimate in entry 0 with the interval of its resamples by blocks."""
+    return Interval(float(values[0]), *block_interval(values[1:], blocks))
+
+
+def _with_estimate(draws: IntArray) -> FloatArray:
+    """Draws with a first row in which everything counts once."""
+    return np.vstack([np.ones(draws.shape[1]), draws])
+
+
 def _interval(values: FloatArray) -> Interval:
     """The interval of values whose row 0 is the estimate and the others its bootstrap."""
     low, high = np.quantile(values[1:], (0.025, 0.975))
@@ -228,8 +254,42 @@ def _check(epsilon: ArrayLike, accuracy: ArrayLike) -> tuple[FloatArray, FloatAr
     return x, rows[:, order]
 
 
+def local_exponents(epsilon: ArrayLike, accuracy: ArrayLike) -> FloatArray:
+    """Return d ln(lost accuracy)/d ln(1/ε) between neighbouring ε, (E − 1,).
+
+    The lost accuracy is that at the largest ε minus that at each other. It grows “at the rate 1/ε”
+    if the exponent is 1, and α is linear in ln(1/ε) if instead d α/d ln(1/ε) is constant; no curve
+    does both. Differences below 1e-4 have no exponent (NaN).
+    """
+    x, rows = _check(epsilon, accuracy)
+    lost = rows[0][0] - rows[0][1:]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        slopes = np.diff(np.log(np.where(lost > 1e-4, lost, np.nan))) / np.diff(x[1:])
+    return np.concatenate([[np.nan], slopes])
+
+
+def tell_rate(epsilon: ArrayLike, accuracy: ArrayLike) -> str:
+    """Return words about the exponents and slopes of a curve, for the claims 1/ε and linear."""
+    found = local_exponents(epsilon, accuracy)
+    x, rows = _check(epsilon, accuracy)
+    slopes = np.diff(rows[0]) / np.diff(x)
+    known = found[np.isfinite(found)]
+    if known.size == 0:
+        return "the accuracy does not fall"
+    near = float((np.abs(known - 1) < 0.1).mean())
+    return (
+        f"exponent of the lost accuracy from {known.max():.2f} to {known.min():.2f}, within 0.1 of "
+        f"1 (the rate 1/ε) in {near:.0%} of the range; slope per unit of ln(1/ε) from "
+        f"{slopes.max():+.3f} to {slopes.min():+.3f} (a line would have one slope)"
+    )
+
+
 SLOPE = "slope, "
 """Beginning of the name of a detail about slopes and break points."""
+
+
+RESAMPLES = 1000
+"""Number of resamples of the blocks and releases."""
 
 
 @dataclass(frozen=True)
@@ -239,6 +299,9 @@ class Comparison:
     table: pd.DataFrame  # One row for each cell, without failed cells and without times
     by: str = "attacker"  # The column whose values are compared
     failed: tuple[str, ...] = ()  # Sentences about attackers that failed and are left out
+    # Hits and errors (B, 4, N) of the blocks of each row; without them the seeds are the blocks
+    counts: Sequence[IntArray] | None = None
+    blocks: str = "seeds"  # What is resampled, in words
 
     @cached_property
     def names(self) -> list[str]:
@@ -249,6 +312,16 @@ class Comparison:
     def epsilons(self) -> list[float]:
         """The values of ε, largest first: from little to much protection."""
         return sorted((float(e) for e in self.table.epsilon.unique()), reverse=True)
+
+    def without(self, word: str) -> Comparison:
+        """Return the comparison without the names that contain a word."""
+        kept = ~self.table[self.by].str.contains(word, regex=False).to_numpy()
+        counts = (
+            None
+            if self.counts is None
+            else [c for c, k in zip(self.counts, kept, strict=True) if k]
+        )
+        return replace(self, table=self.table[kept].reset_index(drop=True), counts=counts)
 
     def mean(self, name: str, measure: str = "alpha", epsilon: float | None = None) -> float:
         """Return the mean of a measure over the seeds at one ε, the largest by default."""
@@ -262,21 +335,52 @@ class Comparison:
         """Return the names from the largest mean to the smallest."""
         return sorted(self.names, key=lambda name: -self.mean(name, measure, epsilon))
 
+    def resampled(self, name: str, measure: str = "alpha") -> tuple[FloatArray, int]:
+        """Return a measure at every ε, (1 + resamples, E), and the number of independent blocks.
+
+        Row 0 is the estimate. Each further row has its own blocks and releases, which are the same
+        for all names.
+        """
+        if (name, measure) not in self._resampled:
+            self._resampled[name, measure] = self._resample(name, measure)
+        return self._resampled[name, measure]
+
+    @cached_property
+    def _resampled(self) -> dict[tuple[str, str], tuple[FloatArray, int]]:
+        """Resampled curves by name and measure, kept because captions need them several times."""
+        return {}
+
+    def _resample(self, name: str, measure: str) -> tuple[FloatArray, int]:
+        part = self.table[self.table[self.by] == name]
+        rows = part.assign(row=np.flatnonzero(self.table[self.by] == name)).pivot(
+            index="seed", columns="epsilon", values=["row", measure]
+        )
+        order = rows["row"][self.epsilons].to_numpy().astype(int)
+        releases = _with_estimate(draw_blocks(len(rows), RESAMPLES, seed=1))
+        if self.counts is None or measure not in ("alpha", "f1"):
+            values = rows[measure][self.epsilons].to_numpy()
+            return releases @ values / releases.sum(axis=1, keepdims=True), len(rows)
+        counts = np.array([[self.counts[i] for i in line] for line in order], dtype=np.float64)
+        drawn = _with_estimate(draw_blocks(counts.shape[2], RESAMPLES))
+        by_release = np.einsum("rb,sebkn->rsekn", drawn, counts, optimize=True)
+        total = np.einsum("rs,rsekn->rekn", releases, by_release, optimize=True)
+        runs = counts[0, 0, :, :2].sum(axis=(0, 1)) > 0
+        found = block_measures(total.reshape(-1, *total.shape[2:]), runs)[measure]
+        return found.reshape(len(total), -1), counts.shape[2]
+
     def fits(self, measure: str = "alpha") -> dict[str, BreakpointFit]:
         """Return the fit of every name against ln(1/ε)."""
         if measure not in self._fits:
-            self._fits[measure] = {name: self._fit(name, measure) for name in self.names}
+            x = -np.log(self.epsilons)
+            self._fits[measure] = {
+                name: fit_resampled(x, self.resampled(name, measure)[0]) for name in self.names
+            }
         return self._fits[measure]
 
     @cached_property
     def _fits(self) -> dict[str, dict[str, BreakpointFit]]:
         """Fits by measure, kept because captions need them several times."""
         return {}
-
-    def _fit(self, name: str, measure: str) -> BreakpointFit:
-        part = self.table[self.table[self.by] == name]
-        rows = part.pivot(index="seed", columns="epsilon", values=measure)
-        return fit_breakpoints(self.epsilons, rows[self.epsilons].to_numpy())
 
     @property
     def floor(self) -> float:
@@ -288,12 +392,47 @@ class Comparison:
         ranked = self.rank(measure, epsilon)
         return ", ".join(f"{n} {self.mean(n, measure, epsilon):.3f}" for n in ranked)
 
+    def _at(self, name: str, measure: str, epsilon: float | None) -> tuple[FloatArray, int]:
+        curves, blocks = self.resampled(name, measure)
+        return curves[:, 0 if epsilon is None else self.epsilons.index(epsilon)], blocks
+
     def interval(
         self, name: str, measure: str = "alpha", epsilon: float | None = None
     ) -> tuple[float, float]:
-        """Return the 95 % interval of a mean over the seeds, by Student's t."""
-        _, mean, half = mean_and_band(self._rows(name, epsilon), measure)
-        return float(mean[0] - half[0]), float(mean[0] + half[0])
+        """Return the 95 % interval of a mean over blocks and releases."""
+        values, blocks = self._at(name, measure, epsilon)
+        return block_interval(values[1:], blocks)
+
+    def difference(
+        self, first: str, second: str, measure: str = "alpha", epsilon: float | None = None
+    ) -> Interval:
+        """Return how much larger the mean of the first is, with its paired 95 % interval."""
+        one, blocks = self._at(first, measure, epsilon)
+        other, fewer = self._at(second, measure, epsilon)
+        return resampled_interval(one - other, min(blocks, fewer))
+
+    def slope_difference(self, first: str, second: str, measure: str = "alpha") -> Interval:
+        """Return how much flatter the first falls: the difference of their steepest slopes."""
+        fits, blocks = self.fits(measure), self.resampled(first, measure)[1]
+        gap = fits[first].steepest_resampled - fits[second].steepest_resampled
+        return resampled_interval(gap, blocks)
+
+    def bands(self, measure: str = "alpha") -> dict[str, tuple[FloatArray, FloatArray]]:
+        """Return lower and upper ends of the 95 % intervals at every ε, by name."""
+        found = {}
+        for name in self.names:
+            curves, blocks = self.resampled(name, measure)
+            ends = np.array([block_interval(column, blocks) for column in curves[1:].T])
+            found[name] = ends[:, 0], ends[:, 1]
+        return found
+
+    def expected(self, name: str) -> FloatArray | None:
+        """Return the exact E[α] at every ε, NaN where it is not known; None if it never is."""
+        part = self.table[self.table[self.by] == name]
+        if "expected" not in part or part.expected.isna().all():
+            return None
+        means = part.groupby("epsilon").expected.mean()
+        return np.array([means[e] for e in self.epsilons])
 
     def tell(self, name: str, measure: str = "alpha", epsilon: float | None = None) -> str:
         """Return a mean with its 95 % interval as text."""

@@ -55,12 +55,26 @@ class Contender:
     knows_noise : bool, optional
         Whether the attacker knows the noise distribution of each release. If it is not given,
         every attacker that can use the distribution knows it (`Attacker.uses_noise`).
+    thinned : (int, int)
+        (p, q): of every q pieces of p readings only the first one is attacked, so that a slow
+        attacker sees all days of a long series; (1, 1) for all readings.
+    releases : int, optional
+        Number of releases that it attacks, if fewer than the seeds of the study.
     """
 
     label: str
     name: str
     parameters: dict[str, Any] = field(default_factory=dict)
     knows_noise: bool | None = None
+    thinned: tuple[int, int] = (1, 1)
+    releases: int | None = None
+
+    def thin(self, trace: Trace) -> Trace:
+        """Return the readings that this attacker attacks; the others become gaps."""
+        piece, every = self.thinned
+        if every == 1:
+            return trace
+        return trace.select(np.flatnonzero(np.arange(len(trace)) // piece % every == 0))
 
 
 @dataclass(frozen=True)
@@ -92,6 +106,16 @@ class Study:
     knows_first_state : bool
         Whether every attacker knows which appliances are on at the first reading, X_0 of the
         paper. Without it, the baseline that this state lasts has no score.
+    paper_noise : bool
+        Whether readings are released on a grid of which Δf is a multiple, fine against the noise,
+        so that Laplace noise has the paper's scale λ = Δf/ε. A release on the usual grid of 1 W
+        has up to one step more.
+    block_s : float or None
+        Length of the blocks [s] whose hits and errors are counted in the column `counts` of each
+        row, for intervals over blocks; by default they are not counted.
+    theory : bool
+        Whether the rows of the first seed have the column `expected`: the exact E[α] on all
+        readings, of the attackers for which it can be computed.
 
     Raises
     ------
@@ -110,6 +134,9 @@ class Study:
     sensitivity: float | None = None
     delta: float = 1e-6
     knows_first_state: bool = False
+    paper_noise: bool = False
+    block_s: float | None = None
+    theory: bool = False
 
     def __post_init__(self) -> None:
         if not (self.cases and self.contenders and self.mechanisms and self.epsilons):

@@ -7,6 +7,7 @@ stopped can be continued.
 from __future__ import annotations
 
 import json
+import math
 import os
 import pickle
 import platform
@@ -29,10 +30,13 @@ from hushmeter.attack.registry import attackers
 from hushmeter.checks import whole
 from hushmeter.errors import DataError, HushmeterError, InputError
 from hushmeter.files import frame_columns, write_table, write_text
-from hushmeter.privacy.units import calibrate, resolve_unit
+from hushmeter.noise import find_kind
+from hushmeter.noise.mechanism import exact
+from hushmeter.privacy.units import Unit, calibrate, resolve_unit
 from hushmeter.releases.purposes import DAYS_PER_MONTH, PRICE_PER_KWH
-from hushmeter.scoring import score
-from hushmeter.study.definition import Case, Study, read_study
+from hushmeter.scoring import count_blocks, score
+from hushmeter.study.definition import Case, Contender, Study, read_study
+from hushmeter.theory.performance import MOST_VALUES, exact_performance
 from hushmeter.trace import SECONDS_PER_DAY, Trace, digest
 
 if TYPE_CHECKING:
@@ -235,25 +239,32 @@ def run_cell(study: Study, cell: Cell, attacker: Attacker | str) -> dict[str, An
 
 def _measure(study: Study, cell: Cell, attacker: Attacker) -> dict[str, Any]:
     """The scores and errors of one cell."""
-    case = study.cases[cell.case]
+    case, contender = study.cases[cell.case], study.contenders[cell.contender]
     mechanism = _mechanism(study, case, cell)
     place = (study.seed, cell.case, cell.mechanism, cell.epsilon, cell.seed)
     noise = np.random.default_rng(np.random.SeedSequence(place))
-    released = case.test.replace_readings(mechanism.release(case.test.readings, rng=noise))
-    if study.contenders[cell.contender].knows_noise is not False:
+    whole_release = release_on_grid(case.test, mechanism, noise)
+    test, released = contender.thin(case.test), contender.thin(whole_release)
+    if contender.knows_noise is not False:
         attacker = attacker.knows(mechanism)
     rounding = np.random.default_rng(np.random.SeedSequence((*place, cell.contender)))
-    truth = case.test.truth()
-    first = truth[0] if study.knows_first_state else None
+    first = test.truth()[0] if study.knows_first_state else None
     states = attacker.predict(released, initial_state=first, rng=rounding)
-    found = score(states, case.test)
+    if first is not None:
+        # What the attacker was given is not scored.
+        states, test, released = states[1:], test[1:], released[1:]
+    found = score(states, test)
     row: dict[str, Any] = {
         field: getattr(found, field)
         for field in ("alpha", "alpha_floor", "hold_floor", "f1", "balanced_accuracy", "mcc")
     }
-    if first is None:
-        row["hold_floor"] = None
-    row |= asdict(measure_utility(case.test, released))
+    held = None if first is None else float((test.truth() == first).mean())
+    row["hold_floor"] = held
+    row |= asdict(measure_utility(test, released))
+    if study.theory and cell.seed == 0:
+        row["expected"] = _expected(attacker, case.test, mechanism, contender)
+    if study.block_s is not None:
+        row["counts"] = count_blocks(states, test, study.block_s)
     for one in found.per_appliance:
         row |= {f"alpha {one.name}": one.alpha, f"visibility {one.name}": one.visibility}
     return row
@@ -264,9 +275,47 @@ def _mechanism(study: Study, case: Case, cell: Cell) -> Mechanism:
     unit = resolve_unit(
         study.protect, interval_s=case.test.interval_s, home=case.home, size=study.sensitivity
     )
-    return calibrate(
-        study.mechanisms[cell.mechanism], study.epsilons[cell.epsilon], unit, delta=study.delta
-    )
+    name, epsilon = study.mechanisms[cell.mechanism], study.epsilons[cell.epsilon]
+    if study.paper_noise:
+        return paper_mechanism(name, epsilon, unit, delta=study.delta)
+    return calibrate(name, epsilon, unit, delta=study.delta)
+
+
+FEW_VALUES = 20_000
+"""Largest number of values that an attacker is asked for if it attacks few releases: it is slow."""
+
+
+def _expected(
+    attacker: Attacker, trace: Trace, mechanism: Mechanism, contender: Contender
+) -> float:
+    """Exact E[α] on all readings; NaN if there is no exact method or the attacker is too slow."""
+    most = MOST_VALUES if contender.releases != 1 else FEW_VALUES
+    try:
+        found = exact_performance(attacker, trace, mechanism, trace.truth()[0], most)
+    except InputError:
+        return math.nan
+    return math.nan if found is None else float(found.mean())
+
+
+def release_on_grid(trace: Trace, mechanism: Mechanism, rng: int | np.random.Generator) -> Trace:
+    """Round the readings to the grid, if the mechanism does not, and release them."""
+    readings = trace.readings
+    if mechanism.on_grid:
+        readings = np.floor(readings / mechanism.grid + 0.5) * mechanism.grid
+    return trace.replace_readings(mechanism.release(readings, rng=rng))
+
+
+def paper_mechanism(name: str, epsilon: float, unit: Unit, *, delta: float = 1e-6) -> Mechanism:
+    """The noise of the paper, whose Laplace scale is λ = Δf/ε, for readings on its grid.
+
+    Δf is a whole number of grid steps. Two readings that differ by Δf therefore still differ by at
+    most Δf when they are rounded to the grid, and no further step has to be protected. The grid is
+    at most λ/20 and Δf/4.
+    """
+    width = exact("sensitivity", unit.l1)
+    grid = width / max(4, math.ceil(20 * epsilon))
+    kind = find_kind(name)
+    return kind.calibrated(epsilon, unit, grid, delta=delta, on_grid=True, max_epsilon=epsilon)
 
 
 def _resolve(study: Study, folder: Path) -> list[type[Attacker]]:
@@ -380,7 +429,11 @@ def _cells(study: Study) -> Iterator[Cell]:
         len(study.epsilons),
         study.seeds,
     )
-    return (Cell(*map(int, place)) for place in np.ndindex(shape))
+    for place in np.ndindex(shape):
+        cell = Cell(*map(int, place))
+        releases = study.contenders[cell.contender].releases
+        if releases is None or cell.seed < releases:
+            yield cell
 
 
 def _manifest(study: Study) -> dict[str, Any]:
@@ -419,7 +472,8 @@ def _finished(
     """The rows of a stopped run of the same study, without an incomplete last line."""
     if not log.exists():
         return {}
-    if not kept.exists() or json.loads(kept.read_text(encoding="utf-8")) != manifest:
+    written = json.loads(json.dumps(manifest))
+    if not kept.exists() or json.loads(kept.read_text(encoding="utf-8")) != written:
         raise DataError(f"{log.parent} contains cells of another study; name another folder.")
     rows = {}
     for line in log.read_text(encoding="utf-8").splitlines():

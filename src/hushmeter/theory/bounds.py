@@ -32,6 +32,7 @@ from hushmeter.theory.exact import (
     ContinuousLaplace,
     NoiseDifference,
     exact_curve,
+    refuse_levels,
     series_accuracy,
     switch_vector,
 )
@@ -161,7 +162,7 @@ def bounds(
     Raises
     ------
     InputError
-        If the arguments contradict each other or are out of range.
+        If the arguments contradict each other or are out of range, or an appliance has levels.
 
     Notes
     -----
@@ -177,6 +178,7 @@ def bounds(
     (0.732, 0.995)
     """
     one_of("form", form, FORMS)
+    refuse_levels(home)
     known = Conditions() if conditions is None else conditions
     noise, scale, step = _noise(home, epsilon, sensitivity, known.mechanism)
     counts, power, cancelled = _switches(home, max_switches, known, readings)
@@ -531,8 +533,8 @@ def series_curves(
 
     Notes
     -----
-    The noise is discrete Laplace noise on a grid between λ/16 and λ/8, so that the curve is that
-    of the paper's continuous noise to about 1 %. The corrected bounds use the number of switches
+    The noise is discrete Laplace noise on a grid between λ/32 and λ/16, so that the curve is that
+    of the paper's continuous noise to about 0.1 %. The corrected bounds use the number of switches
     of every reading, the other forms the largest number. A difference between the readings and the
     power of the appliances that are on (the base load, measurement error) is a disturbance in the
     sense of Lemma 3.
@@ -621,6 +623,6 @@ def series_bounds(
 
 def _fine_laplace(scale: float) -> Laplace:
     """Discrete Laplace noise of scale λ [W] on a grid that is fine against it."""
-    grid = 2.0 ** math.floor(math.log2(scale / 8))
+    grid = 2.0 ** math.floor(math.log2(scale / 16))
     # One step of the grid costs grid/λ, so that the scale of the noise is λ.
     return Laplace(grid / scale, grid, grid, on_grid=True)

@@ -27,6 +27,7 @@ import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hushmeter.attack.levels import Increments
 from hushmeter.checks import BoolArray, FloatArray, finite_vector, one_of, positive_array, whole
 from hushmeter.errors import InputError
 from hushmeter.home import Home
@@ -104,7 +105,8 @@ def exact_accuracy(
         −1 marks an appliance that switched off while others switched on.
     mechanism : Mechanism or ContinuousLaplace
     trace : Trace with states, optional
-        Instead of `switched`: the mean over every step of the trace.
+        Instead of `switched`: the mean over every step of the trace. The jumps are Σ ± P of its
+        switches, or those of its readings if an appliance has levels.
     max_switches : int, optional
         Instead of `switched`: the mean over all vectors of at most this number of switches in one
         direction, which are equally likely.
@@ -112,8 +114,8 @@ def exact_accuracy(
         With `switched`: the true jump d of the meter; Σ ± P of the switches if it is not given.
         [W]
     readings : Trace with states, optional
-        Instead of all of these: E[α_m] of Algorithm 1 before error correction, the mean over all
-        readings of this trace. The attacker knows the state at the first reading. See
+        Instead of all of these: E[α_m] of Algorithm 1 before error correction, the mean over the
+        readings of this trace after the first one, whose state the attacker knows. See
         `hushmeter.theory.exact.series_accuracy`, which needs a mechanism with a grid.
 
     Returns
@@ -125,7 +127,7 @@ def exact_accuracy(
     ------
     InputError
         Unless exactly one of `switched`, `trace`, `max_switches` and `readings` is given and
-        valid.
+        valid; with `readings` also if an appliance has levels.
 
     Notes
     -----
@@ -138,7 +140,9 @@ def exact_accuracy(
             raise InputError("give readings alone, without switched, trace, max_switches or jump.")
         if not isinstance(mechanism, GridDistribution):
             raise InputError("the accuracy of a series needs a mechanism with a grid.")
-        return float(series_accuracy(home, readings, mechanism=mechanism).mean())
+        if len(readings) < 2:
+            raise InputError("the accuracy of a series needs at least two readings.")
+        return float(series_accuracy(home, readings, mechanism=mechanism)[1:].mean())
     shares = appliance_accuracy(
         home,
         switched,
@@ -170,8 +174,8 @@ def appliance_accuracy(
     -------
     array, shape (N,)
     """
-    vectors, weights = _switch_distribution(home, switched, trace, max_switches)
-    shares = _accuracies(home, vectors, _jumps(home, vectors, switched, jump), mechanism)
+    vectors, weights, jumps = _question(home, switched, trace, max_switches, jump)
+    shares = _accuracies(home, vectors, jumps, mechanism)
     return np.asarray(np.einsum("v,...vn->...n", weights, shares))
 
 
@@ -211,8 +215,7 @@ def exact_curve(
     """
     one_of("unexplained", unexplained, ("all", "none", "error"))
     scales = positive_array("scale", scale)
-    vectors, weights = _switch_distribution(home, switched, trace, max_switches)
-    jumps = _jumps(home, vectors, switched, jump)
+    vectors, weights, jumps = _question(home, switched, trace, max_switches, jump)
     pieces = max(1, min(scales.size, scales.size * vectors.size // MAX_CELLS))
     curve = [
         np.einsum("v,evn->e", weights, _accuracies(home, vectors, jumps, noise))
@@ -285,9 +288,31 @@ def switch_vector(home: Home, switched: ArrayLike | Sequence[str]) -> FloatArray
 def _accuracies(
     home: Home, vectors: FloatArray, jumps: FloatArray, noise: NoiseDifference
 ) -> FloatArray:
-    """Probability of a correct answer for each switch vector and appliance, shape (V, N)."""
-    named = expected_switches(home.powers, home.tolerance, jumps, noise)
+    """Probability of a correct answer for each switch vector and appliance, shape (V, N).
+
+    The attacker treats an appliance with levels as its increments, and names it if it names any of
+    them. (P3) fills the largest increments first, so that this has the probability of the largest
+    increment of the appliance.
+    """
+    increments = Increments(home)
+    parts = increments.home.powers
+    largest = [
+        int(members[parts[members].argmax()])
+        for members in (np.flatnonzero(increments.owners == i) for i in range(len(home)))
+    ]
+    named = expected_switches(parts, home.tolerance, jumps, noise)[..., largest]
     return np.where(vectors != 0, named, 1 - named)
+
+
+def refuse_levels(home: Home) -> None:
+    """Refuse a home with levels where a result is known for one power each only."""
+    levelled = [one.name for one in home.appliances if one.levels]
+    if levelled:
+        raise InputError(
+            f"this result is known for appliances of one power, but {', '.join(levelled)} "
+            f"{'has' if len(levelled) == 1 else 'have'} levels; use `home.one_power_each()` for an "
+            "attacker that knows mean powers only."
+        )
 
 
 def _infeasible(
@@ -298,11 +323,33 @@ def _infeasible(
     unexplained: str,
 ) -> FloatArray:
     """Change of the accuracy by the answer to infeasible jumps, for each vector and appliance."""
-    reach, d = float(home.powers.sum()) + home.tolerance, jumps[:, None]
+    total = sum(max(one.on_levels) for one in home.appliances)
+    reach, d = float(total) + home.tolerance, jumps[:, None]
     chance = noise.difference_tail(reach - d) + noise.difference_tail(reach + d)
     gained = {"all": 0.0, "none": 1.0, "error": 0.0}[unexplained]
     lost = {"all": 0.0, "none": 1.0, "error": 1.0}[unexplained]
     return np.asarray(np.where(vectors != 0, -lost * chance, gained * chance))
+
+
+def _question(
+    home: Home,
+    switched: ArrayLike | Sequence[str] | None,
+    trace: Trace | None,
+    max_switches: int | None,
+    jump: float | None,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Switch vectors (V, N), their probabilities (V,) and true jumps [W] (V,).
+
+    With levels the power of an appliance is not known from its state, nor is a change of its level
+    a switch: the jumps of a trace are then those of its readings.
+    """
+    vectors, weights = _switch_distribution(home, switched, trace, max_switches)
+    if trace is None or jump is not None or Increments(home).trivial:
+        return vectors, weights, _jumps(home, vectors, switched, jump)
+    inside = ~trace.run_starts[1:]
+    vectors = np.diff(trace.truth().astype(np.float64), axis=0)[inside]
+    jumps = np.diff(trace.readings)[inside]
+    return vectors, np.full(jumps.size, 1 / jumps.size), jumps
 
 
 def _jumps(
@@ -423,6 +470,7 @@ def series_accuracy(home: Home, trace: Trace, *, mechanism: GridDistribution) ->
     states = trace.truth()
     if states.shape[1] != len(home):
         raise InputError(f"the trace has {states.shape[1]} appliances, the home {len(home)}.")
+    refuse_levels(home)
     grid = float(mechanism.exact_grid)
     masses = _masses(mechanism)
     on_grid = np.floor(trace.readings / grid + 0.5)

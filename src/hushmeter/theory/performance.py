@@ -90,13 +90,13 @@ def expected_accuracy(
     Parameters
     ----------
     attacker : Attacker
-        A fitted attacker; it is told the noise if it can use it.
+        A fitted attacker. It knows the noise only if it was told: see `Attacker.knows`.
     trace : Trace with states
         The readings [W] before noise and the true states.
     mechanism : Mechanism
         Noise, independent from reading to reading.
     initial_state : array_like of bool, shape (N,), optional
-        State at the first reading that the attacker is given.
+        State at the first reading that the attacker is given; this reading is then not scored.
     releases : int
         Number of simulated releases, if the accuracy is not exact.
     rng : int
@@ -134,40 +134,52 @@ def expected_accuracy(
     truth = trace.truth()
     if truth.shape[1] != len(attacker.home):
         raise InputError(f"the trace has {truth.shape[1]} appliances, not {len(attacker.home)}.")
-    informed = attacker.knows(mechanism)
-    correct = _exact(informed, trace, mechanism, initial_state)
+    correct = exact_performance(attacker, trace, mechanism, initial_state)
     if correct is not None:
         alpha = float(correct.mean())
         return Performance(alpha, alpha, alpha, correct, "exact")
-    return _simulate(informed, trace, mechanism, initial_state, releases, rng, confidence)
+    return _simulate(attacker, trace, mechanism, initial_state, releases, rng, confidence)
 
 
-def _exact(
-    attacker: Attacker, trace: Trace, mechanism: Mechanism, initial_state: ArrayLike | None
+def exact_performance(
+    attacker: Attacker,
+    trace: Trace,
+    mechanism: Mechanism,
+    initial_state: ArrayLike | None = None,
+    most_values: int = MOST_VALUES,
 ) -> FloatArray | None:
-    """Exact share of correct answers about each appliance; None if there is no exact method."""
+    """Exact share of correct answers about each appliance; None if there is no exact method.
+
+    An attacker is asked for at most `most_values` values of the grid; more are an `InputError`.
+    """
     if isinstance(attacker, MultiShot):
         if not attacker.is_plain:
             return None
         correct = series_accuracy(attacker.home, trace, mechanism=mechanism)
         known = np.zeros(len(attacker.home)) if initial_state is None else np.asarray(initial_state)
         sign = np.where(known == trace.truth()[0], 1.0, -1.0)
-        return np.asarray((0.5 + sign * (correct - 0.5)).mean(axis=0))
+        return _share(0.5 + sign * (correct - 0.5), initial_state)
     if isinstance(attacker, AidedIntegerProgram) and attacker.is_automaton:
-        chance = _follow_levels(attacker, trace, mechanism)
+        chance = _follow_levels(attacker, trace, _Values(trace, mechanism, most_values))
     elif isinstance(attacker, SuperStateHmm):
-        chance = _answer_pairs(attacker, trace, mechanism)
+        chance = _answer_pairs(attacker, trace, _Values(trace, mechanism, most_values))
     elif attacker.lookback == 0:
-        chance = _answer_values(attacker, trace, mechanism)
+        chance = _answer_values(attacker, _Values(trace, mechanism, most_values))
     else:
         return None
-    return np.asarray(np.where(trace.truth(), chance, 1 - chance).mean(axis=0))
+    return _share(np.where(trace.truth(), chance, 1 - chance), initial_state)
+
+
+def _share(correct: FloatArray | BoolArray, initial_state: ArrayLike | None) -> FloatArray:
+    """Mean over the readings, without the first one if the attacker was given its state."""
+    given = initial_state is not None and len(correct) > 1
+    return np.asarray(correct[1 if given else 0 :].mean(axis=0))
 
 
 class _Values:
     """The values of the grid that releases of a trace can have, and the true readings on it."""
 
-    def __init__(self, trace: Trace, mechanism: Mechanism) -> None:
+    def __init__(self, trace: Trace, mechanism: Mechanism, most: int) -> None:
         self.mechanism = mechanism
         grid = float(mechanism.exact_grid)
         steps = np.floor(trace.readings / grid + 0.5).astype(np.int64)
@@ -175,7 +187,7 @@ class _Values:
         self.which: IntArray = which.ravel()
         reach = round(mechanism.quantile(1 - TAIL) / grid) + 1
         count = int(self.true[-1] - self.true[0]) + 2 * reach + 1
-        if count > MOST_VALUES:
+        if count > most:
             raise InputError(
                 f"the releases cover {count} values of the grid of {grid:g} W, which are too many "
                 "to ask an attacker for; use a coarser grid."
@@ -199,9 +211,8 @@ class _Values:
             yield part, np.diff(edges, axis=1)
 
 
-def _answer_values(attacker: Attacker, trace: Trace, mechanism: Mechanism) -> FloatArray:
+def _answer_values(attacker: Attacker, values: _Values) -> FloatArray:
     """P(on) of an attacker without memory at every reading, shape (T, N)."""
-    values = _Values(trace, mechanism)
     answers = attacker.predict(values.watts)
     first = _changes(answers)
     chance = np.empty((values.true.size, answers.shape[1]))
@@ -216,9 +227,8 @@ def _changes(rows: BoolArray | LevelArray | IntArray) -> IntArray:
     return np.flatnonzero(np.append(True, (table[1:] != table[:-1]).any(axis=1)))
 
 
-def _answer_pairs(attacker: SuperStateHmm, trace: Trace, mechanism: Mechanism) -> FloatArray:
+def _answer_pairs(attacker: SuperStateHmm, trace: Trace, values: _Values) -> FloatArray:
     """P(on) of Sparse-HMM at every reading, shape (T, N), from its answers to pairs of symbols."""
-    values = _Values(trace, mechanism)
     symbols = attacker.read_symbols(values.watts)
     first = _changes(symbols)
     used, column = np.unique(symbols[first], return_inverse=True)
@@ -239,9 +249,8 @@ def _answer_pairs(attacker: SuperStateHmm, trace: Trace, mechanism: Mechanism) -
     return found
 
 
-def _follow_levels(attacker: AidedIntegerProgram, trace: Trace, mechanism: Mechanism) -> FloatArray:
+def _follow_levels(attacker: AidedIntegerProgram, trace: Trace, values: _Values) -> FloatArray:
     """P(on) of ALIP at every reading, shape (T, N); an appliance is an automaton of its levels."""
-    values = _Values(trace, mechanism)
     levels = attacker.choose_alone(values.watts - attacker.home.base_load)
     first = _changes(levels)
     counts = attacker.table.counts
@@ -286,19 +295,21 @@ def _simulate(
     count = releases + (0 if control is None else PILOT)
     correct = np.empty((count, len(attacker.home)))
     plain = np.zeros(count)
+    grid = mechanism.grid
+    readings = np.floor(trace.readings / grid + 0.5) * grid
     for k, seed in enumerate(np.random.SeedSequence(rng).generate_state(count).tolist()):
-        noisy = trace.replace_readings(mechanism.release(trace.readings, rng=seed))
+        noisy = trace.replace_readings(mechanism.release(readings, rng=seed))
         answer = attacker.predict(noisy, initial_state=initial_state, rng=seed)
-        correct[k] = (answer == trace.truth()).mean(axis=0)
+        correct[k] = _share(answer == trace.truth(), initial_state)
         if control is not None:
             # Both attackers draw the same random numbers for their rounding.
             other = control.predict(noisy, initial_state=initial_state, rng=seed)
-            plain[k] = (other == trace.truth()).mean()
+            plain[k] = _share(other == trace.truth(), initial_state).mean()
     alpha = correct.mean(axis=1)
     if control is None:
         low, high = mean_interval(alpha, confidence=confidence)
         return Performance(float(alpha.mean()), low, high, correct.mean(axis=0), "simulated")
-    exact = _exact(control, trace, mechanism, initial_state)
+    exact = exact_performance(control, trace, mechanism, initial_state)
     assert exact is not None
     mean = float(exact.mean())
     weight = best_weight(alpha[:PILOT], plain[:PILOT], releases)

@@ -42,6 +42,8 @@ class SeriesLimit:
         The same for each appliance.
     by_release : array, shape (releases, N)
         Share of correct answers in each simulated release.
+    by_reading : array, shape (T, N)
+        Share of the releases in which each answer was correct.
     """
 
     alpha: float
@@ -49,6 +51,7 @@ class SeriesLimit:
     high: float
     per_appliance: FloatArray
     by_release: FloatArray
+    by_reading: FloatArray
 
 
 def series_limit(
@@ -97,17 +100,19 @@ def series_limit(
         raise InputError(f"the trace has {states.shape[1]} appliances, the home {len(home)}.")
     count = whole("releases", releases, least=2)
     right = np.empty((count, len(home)))
+    by_reading = np.zeros(states.shape)
     models = [_Appliance(home, trace, mechanism, i) for i in range(len(home))]
     for k, seed in enumerate(np.random.SeedSequence(rng).generate_state(count).tolist()):
         noise = mechanism.sample(len(trace), rng=seed)
-        right[k] = [(model.guess(noise) == model.on).mean() for model in models]
+        correct = np.stack([model.guess(noise) == model.on for model in models], axis=1)
+        right[k], by_reading = correct.mean(axis=0), by_reading + correct / count
     alpha = right.mean(axis=1)
     from scipy.stats import t as student
 
     reach = student.ppf(0.975, count - 1) * alpha.std(ddof=1) / math.sqrt(count)
     mean = float(alpha.mean())
     low, high = max(mean - reach, 0.0), min(mean + reach, 1.0)
-    return SeriesLimit(mean, float(low), float(high), right.mean(axis=0), right)
+    return SeriesLimit(mean, float(low), float(high), right.mean(axis=0), right, by_reading)
 
 
 class _Appliance:
@@ -202,12 +207,36 @@ def on_probability(
     return found
 
 
+FAR = 40.0
+"""Difference of logarithms beyond which the smaller term of a sum is left out: e⁻⁴⁰ of it."""
+
+
 @numba.njit(cache=True, nogil=True)
-def _add(a: float, b: float) -> float:
-    """log(e^a + e^b)."""
-    if a < b:
-        a, b = b, a
-    return a if b == -np.inf else a + np.log1p(np.exp(b - a))
+def _sum_ended(
+    known: FloatArray,
+    total: FloatArray,
+    t: int,
+    lengths: IntArray,
+    chances: FloatArray,
+    start: float,
+) -> float:
+    """log(e^start + Σ e^(weight of a stay of each length that ends before t)).
+
+    `known[b]` is the weight of everything before a stay that begins at b ≥ 1, and `total` the
+    cumulative gain during the stay.
+    """
+    peak, rest = start, 1.0 if start > -np.inf else 0.0
+    for k in range(lengths.size):
+        b = t - lengths[k]
+        if b < 1:
+            break
+        term = known[b] + chances[k] + total[t] - total[b]
+        if term > peak:
+            rest = rest * np.exp(peak - term) + 1.0 if rest > 0.0 else 1.0
+            peak = term
+        elif term > peak - FAR:
+            rest += np.exp(term - peak)
+    return peak + np.log(rest) if rest > 0.0 else -np.inf
 
 
 @numba.njit(cache=True, nogil=True)
@@ -224,39 +253,36 @@ def _smooth(
 
     `begin[s, t]` is the log-weight of everything before reading t if a stay in state s begins
     there, and `rest[s, t]` that of everything from t on. `last[s, r]` is that a stay lasts for r
-    readings or more, and `first[s, r]` that r readings of the first stay are left.
+    readings or more, and `first[s, r]` that r readings of the first stay are left. The weights from
+    t on are those before size − t of the reversed series.
     """
     size = total.size - 1
-    begin, rest = np.full((2, size + 1), -np.inf), np.full((2, size + 1), -np.inf)
+    gain = np.zeros((2, size + 1))
+    gain[1] = total
+    back = np.zeros((2, size + 1))
+    back[1] = total[size] - total[::-1]
+    begin, after = np.full((2, size + 1), -np.inf), np.full((2, size + 1), -np.inf)
     for t in range(1, size):
-        for state in range(2):
-            lengths = run_lengths if state == 1 else pause_lengths
-            chances = run_chances if state == 1 else pause_chances
-            weight = first[state, t] + (total[t] if state == 1 else 0.0)
-            for k in range(lengths.size):
-                before = t - lengths[k]
-                if before < 1:
-                    break
-                stay = total[t] - total[before] if state == 1 else 0.0
-                weight = _add(weight, begin[state, before] + chances[k] + stay)
-            begin[1 - state, t] = weight
-    for t in range(size - 1, 0, -1):
-        for state in range(2):
-            lengths = run_lengths if state == 1 else pause_lengths
-            chances = run_chances if state == 1 else pause_chances
-            weight = last[state, size - t] + (total[size] - total[t] if state == 1 else 0.0)
-            for k in range(lengths.size):
-                after = t + lengths[k]
-                if after >= size:
-                    break
-                stay = total[after] - total[t] if state == 1 else 0.0
-                weight = _add(weight, chances[k] + stay + rest[1 - state, after])
-            rest[state, t] = weight
-    evidence = _add(first[0, size], first[1, size] + total[size])
-    for t in range(1, size):
-        for state in range(2):
-            stay = total[t] if state == 1 else 0.0
-            evidence = _add(evidence, first[state, t] + stay + rest[1 - state, t])
+        begin[1, t] = _sum_ended(
+            begin[0], gain[0], t, pause_lengths, pause_chances, first[0, t] + gain[0, t]
+        )
+        begin[0, t] = _sum_ended(
+            begin[1], gain[1], t, run_lengths, run_chances, first[1, t] + gain[1, t]
+        )
+        after[1, t] = _sum_ended(
+            after[0], back[0], t, pause_lengths, pause_chances, last[0, t] + back[0, t]
+        )
+        after[0, t] = _sum_ended(
+            after[1], back[1], t, run_lengths, run_chances, last[1, t] + back[1, t]
+        )
+    rest = after[::-1, ::-1]  # A stay in s that begins at t follows one in 1 − s that ended there.
+    logs = np.empty(2 * size)
+    for state in range(2):
+        logs[state * size] = first[state, size] + gain[state, size]
+        for t in range(1, size):
+            logs[state * size + t] = first[state, t] + gain[state, t] + rest[1 - state, t]
+    evidence = logs.max()
+    evidence += np.log(np.exp(logs - evidence).sum())
     # Every stay in on adds its probability from its first to its last reading.
     change = np.zeros(size + 1)
     change[0] += np.exp(first[1, size] + total[size] - evidence)
@@ -266,11 +292,12 @@ def _smooth(
         change[t] -= chance
         change[t] += np.exp(begin[1, t] + last[1, size - t] + total[size] - total[t] - evidence)
         for k in range(run_lengths.size):
-            after = t + run_lengths[k]
-            if after >= size:
+            end = t + run_lengths[k]
+            if end >= size:
                 break
-            stay = total[after] - total[t]
-            chance = np.exp(begin[1, t] + run_chances[k] + stay + rest[0, after] - evidence)
-            change[t] += chance
-            change[after] -= chance
+            log = begin[1, t] + run_chances[k] + total[end] - total[t] + rest[0, end] - evidence
+            if log > -FAR:
+                chance = np.exp(log)
+                change[t] += chance
+                change[end] -= chance
     return np.cumsum(change)[:size]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import tomllib
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -12,7 +11,7 @@ from fastapi.responses import PlainTextResponse, Response
 from hushmeter import __version__
 from hushmeter.appliance_kinds import catalogue
 from hushmeter.attack.registry import attackers
-from hushmeter.errors import DataError, InputError
+from hushmeter.errors import DataError
 from hushmeter.home import Appliance, Home
 from hushmeter.learn.inspection import sentences
 from hushmeter.noise import MECHANISMS
@@ -22,12 +21,20 @@ from hushmeter.web import schemas
 from hushmeter.web.attacks import DEFAULT, attack_view, live_attackers
 from hushmeter.web.requests import find_plan, make_download
 from hushmeter.web.server import EXAMPLES, Server, Session, Settings
-from hushmeter.web.uploads import OPTIONS, learn_from, read_options, read_upload, take_form
+from hushmeter.web.uploads import (
+    OPTIONS,
+    learn_from,
+    parse_home,
+    read_options,
+    read_upload,
+    take_form,
+)
 from hushmeter.web.views import (
     calendar_view,
     find_advice,
     find_bounds,
     find_findings,
+    find_left,
     make_view,
     restore_view,
 )
@@ -158,7 +165,7 @@ def _add_homes(router: APIRouter, server: Server) -> None:
     @router.post("/homes/read", summary="Read a home from TOML", openapi_extra=_form(()))
     async def read(request: Request) -> schemas.HomeModel:
         data, name, _ = await take_form(request)
-        home = _parse_home(data, name, server.settings)
+        home = await server.compute(parse_home, data, name, server.settings)
         return server.hold_home(home, secrets.token_urlsafe(24))
 
     @router.post(
@@ -213,33 +220,22 @@ def _add_answers(router: APIRouter, server: Server) -> None:
         session = server.sessions.get(request.trace)
         return await compute(find_findings, session, request.tz, long=True)
 
+    @router.post("/left", summary="What a release leaves of the statements about a home")
+    async def left(request: schemas.LeftRequest) -> schemas.LeftModel:
+        return await compute(find_left, *settle(request), long=True)
+
     @router.post("/bounds", summary="Accuracy against ε, with bounds")
     async def bounds(request: schemas.BoundsRequest) -> schemas.BoundsModel:
-        return await compute(find_bounds, *settle(request))
+        return await compute(find_bounds, *settle(request), long=True)
 
     @router.post("/advise", summary="The releases that hide an appliance, and their cost")
     async def advise(request: schemas.AdviseRequest) -> schemas.AdviceModel:
-        return await compute(find_advice, *settle(request))
+        return await compute(find_advice, *settle(request), long=True)
 
     @router.post("/release", summary="Protected readings and their receipt, to download")
     async def release(request: schemas.ReleaseRequest) -> schemas.Download:
         limit = server.settings.release_s
         return await server.workers.run(limit, make_download, *settle(request), long=True)
-
-
-def _parse_home(data: bytes, name: str, settings: Settings) -> Home:
-    """Return the home of an uploaded TOML file; raise `DataError` if it is not valid."""
-    try:
-        home = Home.from_toml(data.decode("utf-8"))
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise DataError(f"{name} is not a TOML file: {error}.") from None
-    except InputError as error:
-        raise DataError(f"{name} does not describe a valid home: {error}") from None
-    if len(home) > settings.appliances:
-        raise DataError(
-            f"{name} has {len(home)} appliances, but the page takes at most {settings.appliances}."
-        )
-    return home
 
 
 def _form(fields: tuple[str, ...]) -> dict[str, Any]:

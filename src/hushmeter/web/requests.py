@@ -10,7 +10,9 @@ consent.
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+import io
+import zipfile
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,12 +20,17 @@ from typing import TYPE_CHECKING, Any
 from hushmeter.advice.sentences import compare_promise, explain
 from hushmeter.appliance_kinds import catalogue
 from hushmeter.errors import InputError
-from hushmeter.files import parse_json
+from hushmeter.files import RECEIPT, parse_json, receipt_path
 from hushmeter.home import NUMBERS, SOURCES, Appliance, Home, round_up_to_public_step
 from hushmeter.privacy.units import metered
-from hushmeter.releases.files import private_path, receipt_path, release_contents
+from hushmeter.releases.files import (
+    check_place,
+    private_path,
+    release_contents,
+)
 from hushmeter.releases.receipt import describe_promise
 from hushmeter.releases.request import Request
+from hushmeter.releases.wishes import parse_wish
 from hushmeter.trace import iso
 from hushmeter.web import schemas
 from hushmeter.web.schemas import ApplianceModel, HomeModel, PromiseRequest
@@ -34,7 +41,11 @@ if TYPE_CHECKING:
 
 SHARED = {field.name for field in fields(Request)} - {"hide", "home"}
 """Fields of `Request` that a request of the page states in the same words."""
-MEDIA_TYPES = {"csv": "text/csv", "parquet": "application/vnd.apache.parquet"}
+MEDIA_TYPES = {
+    "zip": "application/zip",
+    "csv": "text/csv",
+    "parquet": "application/vnd.apache.parquet",
+}
 SAME = 1e-5
 """Relative difference up to which a number counts as the learnt one; the page shows six digits."""
 MEASURES = {
@@ -162,7 +173,7 @@ def to_request(given: PromiseRequest, **more: Any) -> Request:
     """Return the request of the library that a request of the page means."""
     home = None if given.home is None else schemas.to_home(given.home)
     stated = given.model_dump(include=SHARED, exclude_none=True) | more
-    hide = [one if home is None else home.appliances[home.index(one)] for one in given.hide]
+    hide = [parse_wish(one) or _appliance(one, home) for one in given.hide]
     if given.epsilon is None:
         return Request(hide=hide or None, home=home, **stated)
     # What the data is for chooses no noise then, and ε is for the use that encloses all.
@@ -172,9 +183,22 @@ def to_request(given: PromiseRequest, **more: Any) -> Request:
     return Request(home=home, **stated)
 
 
+def _appliance(name: str, home: Home | None) -> Appliance:
+    """The appliance that a name of a request means."""
+    return Appliance.from_words(name) if home is None else home.appliances[home.index(name)]
+
+
 def find_promise(given: schemas.PlanRequest, session: Session, **more: Any) -> Promise:
     """Return the promise of a request for the readings of a session; it is found once."""
-    return session.promise(to_request(given, **more), given.tz)
+    return session.promise(wanted(given, session, **more), given.tz)
+
+
+def wanted(given: schemas.PlanRequest, session: Session, **more: Any) -> Request:
+    """Return the request for the readings of a session, as a calendar if that is asked for."""
+    request = to_request(given, **more)
+    if not given.calendar:
+        return request
+    return request.as_calendar(metered(session.trace, session.zone_or(given.tz)))
 
 
 def describe(promise: Promise) -> schemas.PromiseModel:
@@ -190,22 +214,40 @@ def find_plan(given: schemas.PlanRequest, session: Session) -> schemas.PromiseMo
 def make_download(given: schemas.ReleaseRequest, session: Session) -> schemas.Download:
     """Release all readings with noise from the operating system; the files are made in memory."""
     trace = session.trace if session.metered is None else session.metered
-    request = to_request(given)
+    request = wanted(given, session)
     facts = metered(trace, session.zone_or(given.tz))
     done = request.resolve(facts).release(trace)
     assert done.private is not None
     own_use = compare_promise(request, done.promise, replace(facts, times=None), trace)
     done = replace(done, private=replace(done.private, own_use=own_use))
-    place = Path(f"protected-{iso(done.trace.times[0])[:10]}.{given.format}")
-    files = {k.name: v for k, v in release_contents(done, place).items() if isinstance(v, bytes)}
-    receipt, private = receipt_path(place).name, private_path(place).name
+    name = f"protected-{iso(done.trace.times[0])[:10]}"
+    place = Path(name if given.format == "zip" else f"{name}.{given.format}")
+    check_place(done.promise, place)
+    files = release_contents(done, place)
+    private = private_path(place)
+    data, public = files[place], files.get(receipt_path(place))
+    if not isinstance(data, bytes):
+        public, data = data[RECEIPT], _zipped(name, data)
+    assert isinstance(data, bytes)
+    assert isinstance(public, bytes)
+    secret = files[private]
+    assert isinstance(secret, bytes)
     return schemas.Download(
-        file_name=place.name,
+        file_name=f"{name}.{given.format}",
         media_type=MEDIA_TYPES[given.format],
-        data=base64.b64encode(files[place.name]).decode("ascii"),
-        receipt_name=receipt,
-        receipt=parse_json(files[receipt]),
-        private_name=private,
-        private=parse_json(files[private]),
+        data=base64.b64encode(data).decode("ascii"),
+        receipt_name=f"{name}.receipt.json" if given.format == "zip" else receipt_path(place).name,
+        receipt=parse_json(public),
+        private_name=private.name,
+        private=parse_json(secret),
         sentences=list(explain(done)),
     )
+
+
+def _zipped(folder: str, contents: Mapping[str, bytes]) -> bytes:
+    """Return an archive with one folder of files."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in contents.items():
+            archive.writestr(f"{folder}/{name}", content)
+    return made.getvalue()

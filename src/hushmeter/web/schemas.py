@@ -128,6 +128,8 @@ class PromiseRequest(WithHome):
     clamp: tuple[Bound, Bound] | None = None
     tz: Zone | None = None
     """Time zone; that of the readings if null."""
+    calendar: bool = False
+    """Release hours, days, typical day and months, where the wish and the readings allow it."""
 
     @property
     def adds_noise(self) -> bool:
@@ -144,7 +146,7 @@ class PlanRequest(PromiseRequest):
 class ReleaseRequest(PlanRequest):
     """A real release, with noise from the operating system and without a seed."""
 
-    format: Literal["csv", "parquet"] = "csv"
+    format: Literal["zip", "csv", "parquet"] = "csv"
     accept_learnt: bool = False
     """Accept numbers of the home that were learnt from the released readings."""
 
@@ -153,6 +155,13 @@ class CalendarRequest(PlanRequest):
     """A simulated release of hours, days, typical day and months of all readings."""
 
     seed: Annotated[int, Field(ge=0, le=MAX_SEED)] = 0
+
+
+class LeftRequest(CalendarRequest):
+    """What a release leaves of the statements about a home."""
+
+    releases: Annotated[int, Field(ge=5, le=100)] = 50
+    """Number of simulated releases."""
 
 
 class ViewRequest(CalendarRequest):
@@ -324,6 +333,8 @@ class Verdict(Answer):
     """The standard error of a release beside the household's own use."""
 
     level: Literal["small", "visible", "large", "exceeds"]
+    purpose: Purpose
+    """What the error is about."""
     error: float
     """Standard error of an hour or an hour of the typical day [W], of a day, a month of 30 days or
     a register value [kWh]."""
@@ -338,6 +349,24 @@ class PromiseModel(Answer):
 
     receipt: dict[str, Any]
     sentences: list[str]
+
+
+class RemainingModel(Answer):
+    """One statement about a home, before and after a release."""
+
+    kind: str
+    before: str
+    after: str
+    still_there: float
+    by_chance: float
+    verdict: Literal["gone", "still there"]
+
+
+class LeftModel(Answer):
+    """What a release leaves of the statements about a home; for the household alone."""
+
+    statements: list[RemainingModel]
+    releases: int
 
 
 class FindingModel(Answer):

@@ -23,12 +23,12 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 import secrets
 import time
 from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
@@ -68,6 +68,12 @@ OPEN_FOLDER = "/static/"
 """The files of the page; every other address needs the token."""
 MARK = "x-hushmeter"
 READING_METHODS = ("GET", "HEAD")
+HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([\w.-]+))(?::\d+)?", re.ASCII)
+"""A name, or an address in brackets, with a port."""
+PATIENCE_S = 5.0
+"""Time after which a body must come at a rate [s]."""
+LEAST_RATE = 100_000
+"""Slowest rate of a body [bytes/s]."""
 BODY_TYPES = ("application/json", "multipart/form-data")
 UPLOADS = ("/api/traces",)
 FORM_OVERHEAD = 1 << 16
@@ -151,11 +157,9 @@ class Guard:
 
 def check_host(host: str, names: Collection[str]) -> None:
     """Refuse a request whose host name is not one of the server's, as in DNS rebinding."""
-    try:
-        name = urlsplit(f"//{host}").hostname
-    except ValueError:
-        name = None
-    if name not in names:
+    # A user name before the host, as in evil@127.0.0.1, belongs to no Host header.
+    found = HOST.fullmatch(host)
+    if found is None or (found[1] or found[2]).lower() not in names:
         raise Refusal(
             403,
             "the host name of the request is wrong: open the address that the server printed at "
@@ -213,21 +217,23 @@ def _check_change(headers: Headers, method: str) -> None:
 def _limited(receive: Receive, limit: int, limit_s: float) -> Receive:
     """Return the body; raise an error if it is too long [bytes] or takes too much time [s].
 
-    One clock runs for the whole body; single bytes do not start it again.
+    One clock runs for the whole body: after `PATIENCE_S` it must have come at `LEAST_RATE` or
+    faster, so that single bytes hold no place for long.
     """
     left, is_complete = limit, False
-    deadline = time.monotonic() + limit_s
+    begun = time.monotonic()
 
     async def counted() -> Message:
         nonlocal left, is_complete
         if is_complete:
             return await receive()
+        deadline = begun + min(limit_s, PATIENCE_S + (limit - left) / LEAST_RATE)
         try:
             async with asyncio.timeout(max(0.0, deadline - time.monotonic())):
                 message = await receive()
         except TimeoutError:
             raise HTTPException(
-                504, f"this takes too long: the request did not arrive within {limit_s:g} s."
+                504, "this takes too long: the request did not arrive in time; send it again."
             ) from None
         is_complete = not message.get("more_body", False)
         left -= len(message.get("body", b""))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import tomllib
 import zipfile
 import zlib
 from collections.abc import AsyncGenerator
@@ -114,6 +115,21 @@ def read_upload(data: bytes, name: str, options: ReadOptions, settings: Settings
         return Session(name, found, trace, zone=zone, metered=metered)
     home = found.learnt.home
     return Session(name, found, found.learnt.trace, home, zone=zone, metered=metered)
+
+
+def parse_home(data: bytes, name: str, settings: Settings) -> Home:
+    """Return the home of an uploaded TOML file; raise `DataError` if it is not valid."""
+    try:
+        home = Home.from_toml(data.decode("utf-8"))
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise DataError(f"{name} is not a TOML file: {error}.") from None
+    except InputError as error:
+        raise DataError(f"{name} does not describe a valid home: {error}") from None
+    if len(home) > settings.appliances:
+        raise DataError(
+            f"{name} has {len(home)} appliances, but the page takes at most {settings.appliances}."
+        )
+    return home
 
 
 def learn_from(session: Session) -> Home:

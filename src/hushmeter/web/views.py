@@ -141,10 +141,11 @@ def restore_view(
     if done is None:
         raise InputError("without noise there is nothing to restore: choose epsilon.")
     better = restore(done)
-    assert isinstance(better, Restored)
-    return schemas.RestoredModel(
-        rows=curve_rows(better.trace), error_w=finite(float(better.std.mean()))
-    )
+    if isinstance(better, Restored):
+        error = float(better.std.mean())
+    else:
+        error = float(better.view("hours").errors.mean())
+    return schemas.RestoredModel(rows=curve_rows(better.trace), error_w=finite(error))
 
 
 def calendar_view(given: schemas.CalendarRequest, session: Session) -> schemas.CalendarModel:
@@ -214,18 +215,36 @@ def _finding(one: Finding, times: IntArray) -> schemas.FindingModel:
 def judge(given: schemas.PromiseRequest, promise: Promise, session: Session) -> schemas.Verdict:
     """Judge the standard error of a promise beside the own use, for the household only."""
     request, trace = to_request(given), session.trace
-    own = compare_with_use(promise.errors, trace, given.purpose)
+    own = compare_with_use(promise.errors, trace, request.purpose)
     sentences = own.sentences
     if request.hide is not None:
         sentences = compare_promise(request, promise, promise.unit.metered, trace)
     level = next(level for level, most in LEVELS if own.share() <= most)
     if level in VERDICTS:
         sentences = (*sentences, VERDICTS[level])
-    return schemas.Verdict(level=level, error=own.error, own=own.own, sentences=list(sentences))
+    return schemas.Verdict(
+        level=level,
+        purpose=own.purpose,
+        error=own.error,
+        own=own.own,
+        sentences=list(sentences),
+    )
 
 
-def _cost(seen: Trace, done: Release) -> schemas.CostModel:
+def find_left(given: schemas.LeftRequest, session: Session) -> schemas.LeftModel:
+    """Measure which statements about the home a release leaves, for the household only."""
+    from hushmeter.threat import what_is_left
+
+    promise = replace(find_promise(given, session), home=None)
+    left = what_is_left(session.trace, promise, releases=given.releases, rng=given.seed)
+    statements = [schemas.RemainingModel(**asdict(one)) for one in left]
+    return schemas.LeftModel(statements=statements, releases=given.releases)
+
+
+def _cost(seen: Trace, done: Release) -> schemas.CostModel | None:
     """Compare energy, hourly means and peak of a simulated release with the metered ones."""
+    if "register" not in done.view_names:
+        return None
     total, hours = done.view("register"), seen.hourly()
     true_w, noisy_w = hours.readings, done.trace.hourly().readings
     rows = zip(milliseconds(hours).tolist(), _rounded(true_w), _rounded(noisy_w), strict=True)
@@ -247,7 +266,9 @@ def find_bounds(given: schemas.BoundsRequest, session: Session | None) -> schema
     unit, laplace = request.unit(facts), request.resolve(facts).noise.paper_bounds
     points = given.points if laplace else min(given.points, FEW_POINTS)
     epsilon = np.geomspace(LEAST_EPSILON, MAX_EPSILON, points)
-    curves = bound_curves(home, epsilon, sensitivity=unit.l1, max_switches=given.max_switches)
+    # The theorems are about one power for each appliance.
+    plain = home.one_power_each()
+    curves = bound_curves(plain, epsilon, sensitivity=unit.l1, max_switches=given.max_switches)
     lower, upper = curves.corrected.lower, curves.corrected.upper
     scale, limit = curves.scale, curves.limit
     if not laplace:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,10 +18,12 @@ import numpy as np
 from hushmeter.checks import one_of, whole
 from hushmeter.errors import DataError, InputError, UnknownNameError
 from hushmeter.files import frame_columns, write_table, write_text
+from hushmeter.formatting import duration_in_words
 from hushmeter.plot.figure import save_figure
 from hushmeter.study.comparison import Comparison, Details
 from hushmeter.study.definition import Case, Contender, Study
 from hushmeter.study.sweep import sweep
+from hushmeter.trace import SECONDS_PER_DAY, Trace
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,8 +34,6 @@ __all__ = ["EPSILONS", "ITEMS", "Setting", "reproduce"]
 EPSILONS = tuple(float(f"{e:.4g}") for e in np.geomspace(10, 0.003, 10))
 CALM = max(EPSILONS)
 STAND_IN_READINGS = 3000
-FAST_READINGS = 14_400
-FAST_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,7 @@ class Setting:
     seeds : int
         Number of releases of each kind, at least two; bands are drawn from three.
     readings : int or None
-        Number of attacked readings; by default 3000 of a stand-in and all of a real set (see
-        `attacked` for fast ones).
+        Number of attacked readings; by default 3000 of a stand-in and all of a real set.
     jobs : int
         Number of workers.
     data : Path or None
@@ -67,7 +66,7 @@ class Setting:
     readings: int | None = None
     jobs: int = 1
     data: Path | None = None
-    report: Callable[[dict[str, Any], int], None] | None = None
+    report: Callable[[dict[str, Any], int], None] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         whole("seeds", self.seeds, least=2)
@@ -80,14 +79,6 @@ class Setting:
     def stand_in_readings(self) -> int:
         """Number of attacked readings of a stand-in."""
         return STAND_IN_READINGS if self.readings is None else self.readings
-
-    def attacked(self, every_s: float) -> int | None:
-        """Number of attacked readings in Fig. 6 at this interval [s]; None for all of a real set.
-
-        Readings of less than 10 s are cut after 14 400, so that the figure takes minutes.
-        """
-        most = FAST_READINGS if every_s < FAST_S else None
-        return self.readings if self.readings is not None else most
 
 
 VERDICTS = ("agrees", "in part", "differs", "undecided")
@@ -202,8 +193,10 @@ def compare(
     mechanisms: tuple[str, ...] = ("laplace",),
     epsilons: tuple[float, ...] = EPSILONS,
     seeds: int | None = None,
+    theory: bool = False,
 ) -> Comparison:
-    """Sweep one case; attackers that fail are left out and named."""
+    """Sweep one case with the paper's noise; attackers that fail are left out and named."""
+    block_s, words = choose_blocks(case.test)
     study = Study(
         case.name,
         (case,),
@@ -214,10 +207,13 @@ def compare(
         seed=setting.seed,
         # Algorithm 1 of the paper starts from the true state.
         knows_first_state=True,
+        paper_noise=True,
+        block_s=block_s,
+        theory=theory,
     )
     table = sweep(study, jobs=setting.jobs, report=setting.report).drop(columns="seconds")
     if "error" not in table:
-        return Comparison(table)
+        return _with_counts(table, (), words)
     errors = table[table.error.notna()]
     reasons = tuple(
         part.error.iloc[0]
@@ -228,7 +224,30 @@ def compare(
     kept = table[~table.attacker.isin(errors.attacker)].drop(columns="error")
     if kept.empty:
         raise DataError(f"every attacker failed: {reasons[0]}")
-    return Comparison(kept.reset_index(drop=True), failed=reasons)
+    return _with_counts(kept.reset_index(drop=True), reasons, words)
+
+
+def _with_counts(table: pd.DataFrame, failed: tuple[str, ...], words: str) -> Comparison:
+    counts = list(table["counts"])
+    return Comparison(table.drop(columns="counts"), failed=failed, counts=counts, blocks=words)
+
+
+def choose_blocks(trace: Trace) -> tuple[float, str]:
+    """Return the length of the blocks [s] that are resampled, and what they are, in words.
+
+    They are days if there are at least `FEWEST_DAYS`. A shorter trace is cut into `PARTS`; its
+    intervals are about other parts of the same day, not about other days.
+    """
+    days = np.unique(trace.times.astype("datetime64[D]")).size
+    if days >= FEWEST_DAYS:
+        return SECONDS_PER_DAY, f"{days} days"
+    span = float((trace.times[-1] - trace.times[0]) / np.timedelta64(1, "s")) + trace.interval_s
+    part = float(np.ceil(span / PARTS / trace.interval_s) * trace.interval_s)
+    return part, f"parts of {duration_in_words(part)} of one recording"
+
+
+FEWEST_DAYS, PARTS = 5, 12
+"""Smallest number of days that are resampled, and the number of parts of a shorter trace."""
 
 
 ITEMS = {

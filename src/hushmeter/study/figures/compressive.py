@@ -11,16 +11,40 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hushmeter.assumptions import quiet_jumps
 from hushmeter.attack.hierarchical import split
 from hushmeter.attack.one_shot import OneShot
 from hushmeter.checks import FloatArray, IntArray
-from hushmeter.noise import Laplace
+from hushmeter.home import Home
 from hushmeter.plot.accuracy import SweepPanel, draw_bound_panels, draw_panels
-from hushmeter.scoring import accuracy
-from hushmeter.study.comparison import Comparison
+from hushmeter.privacy.units import resolve_unit
+from hushmeter.scoring import accuracy, draw_blocks
+from hushmeter.study.comparison import (
+    RESAMPLES,
+    Comparison,
+    Interval,
+    resampled_interval,
+    tell_rate,
+)
 from hushmeter.study.definition import Case, Contender
-from hushmeter.study.figures import CALM, EPSILONS, Caption, ReproducedItem, Setting, compare
-from hushmeter.study.figures.sources import Source, find_concentrated, find_eight, find_thirteen
+from hushmeter.study.figures import (
+    CALM,
+    EPSILONS,
+    PARTS,
+    Caption,
+    ReproducedItem,
+    Setting,
+    compare,
+)
+from hushmeter.study.figures.sources import (
+    Source,
+    find_concentrated,
+    find_eight,
+    find_thirteen,
+    other_homes,
+)
+from hushmeter.study.sweep import paper_mechanism, release_on_grid
+from hushmeter.theory import one_shot
 from hushmeter.theory.bounds import BoundCurves, bound_curves, series_curves
 
 if TYPE_CHECKING:
@@ -78,10 +102,59 @@ def one_shot_figure(setting: Setting) -> ReproducedItem:
         ("bounds, single switches", _detail_bounds(single)),
         ("bounds, own switches", _detail_bounds(own)),
         ("measured, own switches", f"from {np.nanmax(dots):.3f} to {np.nanmin(dots):.3f}"),
+        ("noise", NOISE_WORDS),
+        ("domain of Theorem 3", tell_domain(home)),
+        ("rate, single switches", tell_rate(GRID[::10], single.exact[::10])),
+        ("rate, own switches", tell_rate(GRID[::10], own.exact[::10])),
+        ("sensitivity that varies in time", _tell_varying(source.case)),
     )
     words = Caption("fig2", source.words, claim, finding, verdict, reason, details)
     figure = draw_bound_panels(panels, f"Fig. 2: one-shot accuracy, {source.name}")
     return ReproducedItem(words, table, figure)
+
+
+NOISE_WORDS = "Laplace, scale λ = Δf/ε with Δf = δ/2, on a grid of at most λ/20"
+
+
+def tell_domain(home: Home) -> str:
+    """Words about the tolerances for which the lower bound of Theorem 3 can be positive."""
+    most = len(home) / (2 + one_shot.recovery_constant(home.powers))
+    side = "inside" if home.tolerance < most else "outside: the printed bound says nothing here"
+    return f"b > 0 needs δ < N/(2 + C) = {most:.2f} W; δ is {home.tolerance:g} W, {side}"
+
+
+def _tell_varying(case: Case) -> str:
+    """Words about the bounds with a tolerance δ_t that is the largest quiet jump of each part.
+
+    The paper explains its loose lower bound by a sensitivity that varies in time. The corrected
+    lower bound does not depend on δ, so that the printed one is computed with the δ_t of `PARTS`
+    parts of the readings, at the same noise.
+    """
+    cuts = np.array_split(np.arange(len(case.test)), PARTS)
+    found = []
+    for rows in cuts:
+        quiet = quiet_jumps(case.test.select(rows))
+        found.append(max(float(quiet.max(initial=0.0)), 1e-3))
+    epsilons = np.array([CALM, EPSILONS[3]])
+    scale = case.home.tolerance / 2 / epsilons
+    plain = np.asarray(one_shot.integral_lower(case.home, scale).raw)
+    varying = np.mean(
+        [
+            np.asarray(
+                one_shot.integral_lower(
+                    Home(case.home.appliances, tolerance, case.home.base_load), scale
+                ).raw
+            )
+            for tolerance in found
+        ],
+        axis=0,
+    )
+    return (
+        f"largest quiet jump of {PARTS} parts from {min(found):.3g} to {max(found):.3g} W; the "
+        f"lower bound of the paper’s proof at ε = {epsilons[0]:g} and {epsilons[1]:.2g} is "
+        f"{plain[0]:.3f} and {plain[1]:.3f} with one δ, and {varying[0]:.3f} and {varying[1]:.3f} "
+        "with δ_t at the same noise"
+    )
 
 
 def _measured_panel(source: Source, setting: Setting) -> tuple[BoundCurves, FloatArray]:
@@ -108,13 +181,14 @@ def simulate_one_shot(
 ) -> FloatArray:
     """Return the measured accuracy of the one-shot attacker at each ε, as a mean over the seeds."""
     attacker, inside = OneShot(case.home, unexplained=unexplained), ~case.test.run_starts
+    unit = resolve_unit("fluctuation", interval_s=case.test.interval_s, home=case.home)
     means = []
     for i, epsilon in enumerate(epsilons):
-        noise = Laplace(float(epsilon), case.home.tolerance / 2, grid=0.01, max_epsilon=20.0)
+        noise = paper_mechanism("laplace", float(epsilon), unit)
         found = []
         for seed in range(setting.seeds):
             rng = np.random.default_rng(np.random.SeedSequence((setting.seed, i, seed)))
-            released = case.test.replace_readings(noise.release(case.test.readings, rng=rng))
+            released = release_on_grid(case.test, noise, rng)
             named = attacker.predict_switches(released, known_states=case.test.truth(), rng=rng)
             found.append(accuracy(named[inside], case.test.switches[inside]))
         means.append(float(np.mean(found)))
@@ -129,7 +203,7 @@ def _judge_bounds(curves: BoundCurves) -> tuple[str, str]:
     reason = (
         f"the exact curve leaves the printed bounds in {outside['printed']:.0%} of the range and "
         f"the corrected ones in {outside['corrected']:.0%}, and is better than “nothing switched” "
-        f"in {beats:.0%}, because (P3) always selects the largest appliances."
+        f"in {beats:.0%}."
     )
     if not any(outside.values()) and beats > 0.5 and gap < NEAR:
         return "agrees", reason
@@ -168,19 +242,31 @@ def multi_shot_figure(setting: Setting) -> ReproducedItem:
         Contender("Algorithm 1, (P1) signed", "multi-shot", SIGNED, knows_noise=False),
     )
     found = compare(source.case, setting, contenders)
-    verdict, reason = _judge_sight(found, "Algorithm 1")
-    panels, details, tables = [], [], [found.table]
+    tested = examine_causes(source.case, setting, found, contenders[0])
+    verdict, reason = _judge_sight(found, "Algorithm 1", tested)
+    panels, details, tables = [], [("noise", NOISE_WORDS)], [found.table]
     for one in filter(None, (source, part)):
         rows = found if one is source else compare(one.case, setting, contenders[:3])
         curves = series_curves(one.case.home, one.case.test, EPSILONS)
         bounds = _by_form("Theorem 5", curves.series)
         exact = {EXACT: curves.exact}
-        panels.append(SweepPanel(rows.table, "alpha", one.name, bounds=bounds, curves=exact))
-        details += [*one.details, (f"Theorem 5, {one.name}", _tell_bounds(bounds, rows, PLAIN))]
-        details.append((f"exact E[α_m], {one.name}", _tell_exact(curves.exact, rows, PLAIN)))
+        panels.append(
+            SweepPanel(
+                rows.table, "alpha", one.name, bounds=bounds, curves=exact, bands=rows.bands()
+            )
+        )
+        details += [
+            *one.details,
+            (f"intervals, {one.name}", _tell_blocks(rows)),
+            (f"Theorem 5, {one.name}", _tell_bounds(bounds, rows, PLAIN)),
+            (f"exact E[α_m], {one.name}", _tell_exact(curves.exact, rows, PLAIN)),
+            (f"rate, {one.name}", tell_rate(EPSILONS, curves.exact)),
+        ]
         if one is not source:
             tables.append(rows.table)
-    panels.insert(1, SweepPanel(found.table, "f1", source.name))
+    details += [("tested cause", words) for words in tested.values()]
+    details += _tell_homes(found, setting, contenders)
+    panels.insert(1, SweepPanel(found.table, "f1", source.name, bands=found.bands("f1")))
     caption = Caption(
         "fig3",
         source.words,
@@ -192,6 +278,72 @@ def multi_shot_figure(setting: Setting) -> ReproducedItem:
         tuple(details),
     )
     return _make_item(caption, found, panels, f"Fig. 3: multi-shot accuracy, {source.name}", tables)
+
+
+def _tell_blocks(found: Comparison) -> str:
+    return f"95 %, over {found.blocks} and the releases, paired"
+
+
+def examine_causes(
+    case: Case, setting: Setting, found: Comparison, contender: Contender
+) -> dict[str, str]:
+    """What changes the accuracy with little noise: (P1) for (P3), and readings that fit the model.
+
+    A sentence for each, with its paired interval, by whether the change surely helps.
+    """
+    model = case.test.truth() @ case.home.powers + case.home.base_load
+    other = replace(case, test=case.test.replace_readings(model))
+    modelled = compare(other, setting, (contender,), epsilons=(CALM,))
+    name = contender.label
+    one, blocks = found.resampled(name)
+    gaps = {
+        "unmodelled power": resampled_interval(
+            modelled.resampled(name)[0][:, 0] - one[:, 0], blocks
+        ),
+    }
+    solver = f"{name}, (P1) signed"
+    if solver in found.names:
+        gaps["the choice of (P3)"] = found.difference(solver, name)
+    words = {
+        "unmodelled power": "each reading replaced by the sum of the powers of what is on changes",
+        "the choice of (P3)": "the exact problem (P1) with signed jumps in place of (P3) changes",
+    }
+    return {
+        cause: f"{words[cause]} α at ε = {CALM:g} by {gap}"
+        + (" and helps" if gap.low > 0 else " and harms" if gap.high < 0 else ", undecided")
+        for cause, gap in gaps.items()
+    }
+
+
+def _tell_homes(
+    found: Comparison, setting: Setting, contenders: tuple[Contender, ...]
+) -> list[tuple[str, str]]:
+    """The same attackers on further homes, with intervals over the homes."""
+    homes = other_homes(setting)
+    if not homes:
+        return []
+    pair = (contenders[0], contenders[-1])
+    names = [one.label for one in pair]
+    alphas = [[found.mean(name) for name in names]]
+    for one in homes:
+        rows = compare(one.case, setting, pair, epsilons=(CALM,), seeds=2)
+        alphas.append([rows.mean(name) for name in names])
+    table = np.array(alphas)
+    drawn = np.vstack([np.ones(len(table)), draw_blocks(len(table), RESAMPLES)])
+    resampled = drawn @ table / drawn.sum(axis=1, keepdims=True)
+    listed = [
+        f"{name}: {' / '.join(f'{a:.3f}' for a in column)}, mean "
+        f"{resampled_interval(values, len(table))}"
+        for name, column, values in zip(names, table.T, resampled.T, strict=True)
+    ]
+    gap = resampled_interval(resampled[:, 1] - resampled[:, 0], len(table))
+    where = ", ".join(one.name for one in homes)
+    return [
+        (
+            f"α at ε = {CALM:g} over {len(table)} homes",
+            f"this home, {where}: {'; '.join(listed)}; difference {gap} (intervals over homes)",
+        )
+    ]
 
 
 EXACT = "exact E[α_m] before correction"
@@ -244,17 +396,19 @@ def hierarchical_figure(setting: Setting) -> ReproducedItem:
         Contender(PLAIN, "multi-shot", {"correction": "none"}, knows_noise=False),
         Contender("Algorithm 2, (P1) signed", "hierarchical", SIGNED, knows_noise=False),
     )
-    found = compare(source.case, setting, contenders)
     home, test = source.case.home, source.case.test
+    seeds = 2 if len(test) > MANY_READINGS else None
+    found = compare(source.case, setting, contenders, seeds=seeds)
     groups = split(home.powers, home.tolerance)
     curves = series_curves(home, test[:SERIES_READINGS], EPSILONS, hierarchical=True)
     top = home.subset([home.names[i] for i in groups[0]])
     largest = series_curves(
         top, _only(test[:SERIES_READINGS], groups[0]), (CALM, EPSILONS[5])
     ).exact
-    verdict, reason = _judge_sight(found, "Algorithm 2")
-    slopes = {name: found.fits()[name].steepest.value for name in ("Algorithm 2", "Algorithm 1")}
-    if verdict == "differs" and slopes["Algorithm 2"] >= slopes["Algorithm 1"]:
+    tested = examine_causes(source.case, setting, found, contenders[0])
+    verdict, reason = _judge_sight(found, "Algorithm 2", tested)
+    flatter = found.slope_difference("Algorithm 2", "Algorithm 1")
+    if verdict == "differs" and flatter.low > 0:
         verdict = "in part"
     part = (
         ""
@@ -266,14 +420,27 @@ def hierarchical_figure(setting: Setting) -> ReproducedItem:
         *source.details,
         ("groups", f"{len(groups)} of {', '.join(str(g.size) for g in groups)} appliances; the "
                    f"paper has {PAPER_GROUPS}"),
+        ("noise", NOISE_WORDS),
+        ("intervals", _tell_blocks(found)),
+        ("“quite robust”", f"steepest slope of Algorithm 2 minus that of Algorithm 1: {flatter}"),
+        *(("tested cause", words) for words in tested.values()),
         ("Theorem 6", _tell_bounds(bounds, found, "Algorithm 2")),
+        ("rate", tell_rate(EPSILONS, [found.mean("Algorithm 2", epsilon=e) for e in EPSILONS])),
         ("exact", f"over the first {curves.readings} readings, for Algorithm 1; the group of the "
                   f"largest appliances has {largest[0]:.3f} at ε = {CALM:g} and {largest[1]:.3f} "
                   f"at ε = {EPSILONS[5]:.2g}"),
     )  # fmt: skip
+    heading = f"{source.name}. {part}".strip(". ")
     panels = [
-        SweepPanel(found.table, "alpha", part, bounds=bounds, curves={EXACT: curves.exact}),
-        SweepPanel(found.table, "f1"),
+        SweepPanel(
+            found.table,
+            "alpha",
+            heading,
+            bounds=bounds,
+            curves={EXACT: curves.exact},
+            bands=found.bands(),
+        ),
+        SweepPanel(found.table, "f1", source.name, bands=found.bands("f1")),
     ]
     caption = Caption(
         "fig4",
@@ -288,8 +455,10 @@ def hierarchical_figure(setting: Setting) -> ReproducedItem:
     return _make_item(caption, found, panels, f"Fig. 4: hierarchical accuracy, {source.name}")
 
 
-SERIES_READINGS = 86_400
-"""Largest number of readings of the exact curve: a day of 1 s takes a minute and a half."""
+SERIES_READINGS = 21_600
+"""Largest number of readings of the exact curve: six hours of 1 s take half a minute."""
+MANY_READINGS = 50_000
+"""Number of readings beyond which two releases are enough."""
 
 
 def _only(trace: Trace, appliances: IntArray) -> Trace:
@@ -303,16 +472,24 @@ def _only(trace: Trace, appliances: IntArray) -> Trace:
     )
 
 
-def _judge_sight(found: Comparison, name: str) -> tuple[str, str]:
-    """The verdict on an attacker: its accuracy with little noise, compared with a guess."""
+def _judge_sight(found: Comparison, name: str, tested: dict[str, str]) -> tuple[str, str]:
+    """The verdict on an attacker: its accuracy with little noise, compared with a guess.
+
+    Only causes whose removal surely helps are named.
+    """
     seen, floor, f1 = found.mean(name), found.floor, found.mean(name, "f1")
     share = (seen - floor) / (1 - floor)
     closes = f"closes {share:.0%}" if share > 0 else "closes none"
     best = found.rank()[0]
     rival = "" if best == name else f"; {best} has α {found.mean(best):.3f}"
+    causes = " and ".join(cause for cause, words in tested.items() if words.endswith("helps"))
     reason = (
-        f"with little noise {name} {closes} of the gap between the floor and full accuracy, "
-        f"because (P3) selects the largest appliances{rival}."
+        f"with little noise {name} {closes} of the gap between the floor and full accuracy{rival}; "
+        + (
+            f"tested causes that cost accuracy: {causes}."
+            if causes
+            else "no tested cause explains it."
+        )
     )
     if share >= 0.5 and f1 >= 0.5:
         return "agrees", reason
@@ -327,16 +504,20 @@ def noise_figure(setting: Setting) -> ReproducedItem:
         Contender("(P1) signed", "multi-shot", SIGNED, knows_noise=False),
     )
     found = _compare_noises(source.case, setting, contenders)
-    two, third = _spread(found, "staircase"), _spread(found, "gaussian")[0]
-    panels = [SweepPanel(found.table, m, source.name, "series") for m in ("alpha", "f1")]
-    details, tables = list(source.details), [found.table]
+    two, third = _spread(found, "staircase"), _spread(found, "gaussian")
+    panels = [
+        SweepPanel(found.table, m, source.name, "series", bands=found.bands(m))
+        for m in ("alpha", "f1")
+    ]
+    details, tables = [*source.details, ("intervals", _tell_blocks(found))], [found.table]
     if part is not None:
         other = _compare_noises(part.case, setting, contenders[:1])
-        two = max(two, _spread(other, "staircase"))
-        panels.append(SweepPanel(other.table, "alpha", part.name, "series"))
+        two = max(two, _spread(other, "staircase"), key=lambda gap: gap.value)
+        panels.append(SweepPanel(other.table, "alpha", part.name, "series", bands=other.bands()))
         details += part.details
         tables.append(other.table)
-    details.append(("Gaussian noise", f"(ε, 1e-6); its mean accuracy differs by up to {third:.3f}"))
+    details.append(("noise", NOISE_WORDS))
+    details.append(("Gaussian noise", f"(ε, 1e-6); its mean accuracy differs by up to {third}"))
     caption = Caption(
         "fig5",
         source.words,
@@ -354,32 +535,30 @@ def _compare_noises(case: Case, setting: Setting, contenders: tuple[Contender, .
     found = compare(case, setting, contenders, mechanisms=("laplace", "staircase", "gaussian"))
     table = found.table.copy()
     table.insert(0, "series", table.attacker + ", " + table.mechanism)
-    return Comparison(table, "series", found.failed)
+    return replace(found, table=table, by="series")
 
 
-def _spread(found: Comparison, mechanism: str) -> tuple[float, float, float]:
-    """The largest difference of the mean accuracy to Laplace noise, with its 95 % interval.
+def _spread(found: Comparison, mechanism: str) -> Interval:
+    """The largest difference of the mean accuracy to Laplace noise, with its paired interval.
 
-    The largest is taken over ε and attackers, and the interval is Student's t of that cell.
+    The largest is taken over ε and attackers, and the interval is that of this cell.
     """
-    from scipy.stats import t
-
-    rows = found.table.pivot_table(
-        index="seed", columns=["mechanism", "attacker", "epsilon"], values="alpha"
-    )
-    one, other = rows["laplace"].to_numpy(), rows[mechanism].to_numpy()
-    gaps = np.abs(one.mean(axis=0) - other.mean(axis=0))
-    error = np.sqrt((one.var(axis=0, ddof=1) + other.var(axis=0, ddof=1)) / len(rows))
-    cell = int(gaps.argmax())
-    half = t.ppf(0.975, 2 * (len(rows) - 1)) * error[cell]
-    return float(gaps[cell]), float(max(0.0, gaps[cell] - half)), float(gaps[cell] + half)
+    gaps = [
+        found.difference(f"{name}, laplace", f"{name}, {mechanism}", epsilon=epsilon)
+        for name in found.table.attacker.unique()
+        for epsilon in found.epsilons
+    ]
+    widest = max(gaps, key=lambda gap: abs(gap.value))
+    low, high = sorted(abs(end) for end in (widest.low, widest.high))
+    low = 0.0 if widest.low < 0 < widest.high else low
+    return Interval(abs(widest.value), low, high)
 
 
-def _judge_spread(gap: tuple[float, float, float]) -> tuple[str, str]:
+def _judge_spread(gap: Interval) -> tuple[str, str]:
     """The verdict on Fig. 5: whether the largest difference is surely small."""
-    value, low, high = gap
+    low, high = gap.low, gap.high
     reason = (
-        f"the mean accuracies under Laplace and staircase noise differ by at most {value:.3f} "
+        f"the mean accuracies under Laplace and staircase noise differ by at most {gap.value:.3f} "
         f"[{low:.3f}, {high:.3f}]; up to {NEAR:g} counts as similar."
     )
     if low < NEAR <= high:

@@ -99,29 +99,46 @@ def find_eight(setting: Setting) -> Source:
     return _real_home(setting, "ukdale4", sets) or _stand_in(setting, "similar8", 0.99)
 
 
-CONCENTRATED = ("Dishwasher_B7E6FA", "WaterKettle_D330A3", "VacuumCleaner_B7E2F8")
-CONCENTRATED_HOURS = ("2012-01-21T08:00Z", "2012-01-21T20:00Z")
+HEATERS = ("microwave", "bathroom_gfi", "kitchen_outlets_3", "kitchen_outlets_4")
+HEATERS_DAY = ("2011-04-18T18:00Z", "2011-04-19T18:00Z")
+HEATERS_ON_W = 700.0
 
 
 def find_concentrated(setting: Setting) -> Source | None:
     """Return part of a real home in which Assumptions 1–3 hold, or None without the data.
 
-    It is the largest such part of the data sets of the figures: three devices of Tracebase over
-    twelve hours, with the largest jump without a switch as the tolerance. A stand-in needs no such
-    part, because the assumptions hold for it.
+    It is 24 hours of four circuits of REDD building 1 that heat: they are on above 700 W, their
+    powers are the means of these hours, and the tolerance is the largest jump without a switch, as
+    the paper defines it. A stand-in needs no such part, because the assumptions hold for it.
     """
-    trace = None if setting.data is None else TRACEBASE.read(setting.data)
-    if trace is None or not set(CONCENTRATED) <= set(trace.names or ()):
+    trace = read_segment("redd1", setting.data)
+    if trace is None or not set(HEATERS) <= set(trace.names or ()):
         return None
-    learnt = learn_home(trace, denoised=True, appliances=CONCENTRATED, name="Tracebase")
-    test = select_period(learnt.trace, *CONCENTRATED_HOURS)
-    test = test if setting.readings is None else test[: setting.readings]
-    plain = one_power_each(learnt.home)
-    home = Home(plain.appliances, estimate_tolerance(test, 1.0), plain.base_load, plain.name)
-    name = "Tracebase, 3 devices"
+    assert trace.power is not None
+    assert trace.names is not None
+    day = select_period(trace, *HEATERS_DAY)
+    day = day if setting.readings is None else day[: setting.readings]
+    assert day.power is not None
+    power = day.power[:, [trace.names.index(name) for name in HEATERS]]
+    on = power > HEATERS_ON_W
+    test = day.derive(readings=power.sum(axis=1), power=power, states=on, names=list(HEATERS))
+    appliances = [
+        Appliance(name, float(watts[runs].mean()) if runs.any() else HEATERS_ON_W)
+        for name, watts, runs in zip(HEATERS, power.T, on.T, strict=True)
+    ]
+    name = "REDD building 1, 4 heaters"
+    home = Home(appliances, estimate_tolerance(test, 1.0), name=name)
     return Source(
-        Case(name, home, learnt.trace, test), name, name, True, _describe(home, test, prefix="part")
+        Case(name, home, test, test), name, name, True, _describe(home, test, prefix="part")
     )
+
+
+def other_homes(setting: Setting) -> list[Source]:
+    """Return the further homes of the data set of `find_eight`, of the same day."""
+    if setting.data is None or find_eight(setting).name != REFIT[0].name:
+        return []
+    read = ((one, one.read(setting.data)) for one in REFIT[1:])
+    return [_learnt(setting, one.name, trace, "") for one, trace in read if trace is not None]
 
 
 def find_thirteen(setting: Setting) -> Source:
@@ -156,12 +173,6 @@ def all_sets(data: Path) -> Iterator[tuple[str, Trace]]:
             yield one.name, trace
 
 
-def one_power_each(home: Home) -> Home:
-    """Return the home in the paper's model: one mean power for each appliance, no levels."""
-    plain = [Appliance(a.name, a.power, (), a.run_s, a.runs_per_day) for a in home.appliances]
-    return Home(plain, home.tolerance, home.base_load, home.name)
-
-
 def _real_home(setting: Setting, segment: str, sets: tuple[RealSet, ...]) -> Source | None:
     """The source of the paper's segment, else of the first data set in the folder, else None."""
     if setting.data is None:
@@ -181,7 +192,7 @@ def _real_home(setting: Setting, segment: str, sets: tuple[RealSet, ...]) -> Sou
 def _learnt(setting: Setting, name: str, trace: Trace, note: str) -> Source:
     """A source whose powers and tolerance are learnt from the sub-meters of the same trace."""
     learnt: LearntHome = learn_home(trace, denoised=True, name=name)
-    home = one_power_each(learnt.home)
+    home = learnt.home.one_power_each()
     part = learnt.trace if setting.readings is None else learnt.trace[: setting.readings]
     case = Case(name, home, learnt.trace, part)
     return Source(case, name, name + note, True, _describe(home, part))
@@ -224,6 +235,7 @@ CUT = "2011-04-30"
 LOADS = 7
 PAPER_TOLERANCE_W = 20.0
 TRAIN_DAYS = 7
+STAND_IN_DAYS = {60.0: 7, 3.0: 2}
 
 
 def find_building(setting: Setting, every_s: float = MINUTE_S) -> Source:
@@ -273,8 +285,7 @@ def _halves(trace: Trace, setting: Setting, every_s: float) -> tuple[Trace, Trac
     """The readings before and after the cut, at the interval of the figure."""
     means = trace if every_s == trace.interval_s else trace.coarsen(every_s)
     before, after = select_period(means, None, CUT), select_period(means, CUT, None)
-    most = setting.attacked(every_s)
-    return before, after if most is None else after[:most]
+    return before, after if setting.readings is None else after[: setting.readings]
 
 
 def _as_in_the_paper(home: Home) -> Home:
@@ -285,7 +296,7 @@ def _as_in_the_paper(home: Home) -> Home:
 def _short_stand_in(setting: Setting, every_s: float) -> Source:
     home = synth.ready_home("redd-like")
     training = round(TRAIN_DAYS * 86_400 / every_s)
-    attacked = setting.attacked(every_s) or setting.stand_in_readings
+    attacked = setting.readings or round(STAND_IN_DAYS[every_s] * 86_400 / every_s)
     trace = synth.trace(home, training + attacked, interval_s=every_s, seed=setting.seed)
     train, test = trace[:training], trace[training:]
     words = f"{STAND_IN} “redd-like”" + missing(setting)

@@ -72,6 +72,7 @@ export const api = {
   bounds: (request, signal) => post("bounds", request, signal),
   plan: (request, signal) => post("plan", request, signal),
   findings: (request) => post("findings", request),
+  left: (request, signal) => post("left", request, signal),
   release: (request) => post("release", request),
   learnHome: (trace) => post("homes/learn", { trace }),
   readHome: async (file) => (await call("POST", "homes/read", { form: fileForm(file) })).json(),

@@ -2,7 +2,7 @@
 
 import { fillRadios, fillSelect, find, markInvalid, show } from "./dom.js";
 import { bare, duration, plain, typedNumber, watts } from "./format.js";
-import { isOwnNoise } from "./store.js";
+import { isWish, isOwnNoise } from "./store.js";
 import { say, sayOr } from "./texts.js";
 
 const LEAST = 0.01;
@@ -168,6 +168,8 @@ export class NoiseControls {
 
   /** The unit of protection in plain words. */
   unit({ protect, span, appliance, hide } = this.store.values) {
+    const wishes = hide.filter(isWish).map((words) => `“${say(`wishes.people.${words}`)}”`);
+    if (protect === "use" && wishes.length > 0) return [...wishes, ...hide.filter((name) => !isWish(name))].join(", ");
     if (protect === "use") return say("noise.units.use", { names: hide.join(say("noise.or_the")) });
     if (appliance) return say(`noise.units.one.${span}`, { name: appliance });
     return sayOr(`noise.units.${protect}.${span}`, span);
@@ -187,7 +189,8 @@ export class NoiseControls {
     }
     const { delta, tables: [{ noise }] } = promised.receipt;
     const promise = delta ? ` ${say("noise.delta", { delta: delta.toExponential(0) })}` : "";
-    find("noise-scale").textContent = say("noise.scale", { watts: watts(noise.scale) }) + promise;
+    const scale = noise ? say("noise.scale", { watts: watts(noise.scale) }) : say("noise.no_scale");
+    find("noise-scale").textContent = scale + promise;
   }
 }
 

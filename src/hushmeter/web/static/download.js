@@ -6,7 +6,7 @@ import { duration, plain, watts } from "./format.js";
 import { CALIBRATION_VALUES, RELEASE_VALUES, releaseRequest } from "./store.js";
 import { say } from "./texts.js";
 
-const FORMATS = ["csv", "parquet"];
+const FORMATS = ["zip", "csv", "parquet"];
 const SOURCES = ["typed", "catalogue", "learnt from other days", "learnt from these readings"];
 
 /**
@@ -66,7 +66,7 @@ export class Download {
       find("download-stake").textContent = say("download.nothing");
       return;
     }
-    const words = { epsilon: plain(epsilon), unit: this.controls.unit() };
+    const words = { unit: this.controls.unit() };
     find("download-stake").textContent = `${say("download.stake", words)} ${this.controls.everyWords()}`.trim();
   }
 

@@ -1,16 +1,16 @@
 // Loads plotly.js from the installed package and gives all charts the same style.
 
-import { say } from "./texts.js";
+import { locale, say } from "./texts.js";
 
 const DAY_MS = 86_400_000;
 
-/** A time axis with dates as numbers, because plotly.js has English names of months only. */
+/** A time axis with weekdays, in the language of the page. */
 export const TIME_AXIS = {
   type: "date",
   hoverformat: "%Y-%m-%d %H:%M:%S",
   tickformatstops: [
-    { dtickrange: [null, DAY_MS - 1], value: "%H:%M\n%Y-%m-%d" },
-    { dtickrange: [DAY_MS, null], value: "%m-%d\n%Y" },
+    { dtickrange: [null, DAY_MS - 1], value: "%H:%M\n%a %-d %b %Y" },
+    { dtickrange: [DAY_MS, null], value: "%a %-d\n%b %Y" },
   ],
 };
 
@@ -24,6 +24,7 @@ export function loadPlotly() {
     script.src = "/plotly.min.js";
     script.onload = () => {
       restore();
+      nameDays(globalThis.Plotly);
       resolve(globalThis.Plotly);
     };
     script.onerror = () => {
@@ -34,6 +35,22 @@ export function loadPlotly() {
     document.head.append(script);
   });
   return loading;
+}
+
+/** plotly.js has English names of days and months only; the browser knows those of the page. */
+function nameDays(plotly) {
+  const names = (options, count, date) => Array.from({ length: count }, (_, i) => new Intl.DateTimeFormat(locale(), { ...options, timeZone: "UTC" }).format(date(i)));
+  // The fourth of January 1970 was a Sunday.
+  const day = (i) => Date.UTC(1970, 0, 4 + i);
+  const month = (i) => Date.UTC(1970, i, 1);
+  const format = {
+    days: names({ weekday: "long" }, 7, day),
+    shortDays: names({ weekday: "short" }, 7, day),
+    months: names({ month: "long" }, 12, month),
+    shortMonths: names({ month: "short" }, 12, month),
+  };
+  plotly.register({ moduleType: "locale", name: "page", dictionary: {}, format });
+  plotly.setPlotConfig({ locale: "page" });
 }
 
 /**

@@ -10,7 +10,7 @@ import { duration, plain, stretch, typedNumber } from "./format.js";
 import { HomeEditor } from "./home_editor.js";
 import { Panels } from "./panels.js";
 import { inPageWords, wireSources } from "./sources.js";
-import { DEFAULTS, DRAWN_VALUES, Store, isOwnNoise, noiseRequest, releaseRequest } from "./store.js";
+import { DEFAULTS, DRAWN_VALUES, Store, isOwnNoise, isWish, noiseRequest, releaseRequest } from "./store.js";
 import { loadTexts, say, sayOr } from "./texts.js";
 import { TraceWindow } from "./window.js";
 import { Wishes } from "./wishes.js";
@@ -35,6 +35,8 @@ class Page {
     this.attacks = new Latest((signal) => this.#refreshAttack(signal), { onBusy: busy, onError });
     this.restores = new Latest((signal) => this.#refreshRestored(signal), { onBusy: busy, onError });
     this.calendars = new Latest((signal) => this.#refreshCalendar(signal), { onBusy: busy, onError });
+    // It takes some seconds, and nothing else waits for it.
+    this.lefts = new Latest((signal) => this.#refreshLeft(signal), { onBusy: () => {}, onError });
     this.bounds = new Latest((signal) => this.#refreshBounds(signal), {
       onBusy: busy,
       onError: (error) => {
@@ -94,7 +96,9 @@ class Page {
   /** Show new readings; the keyboard focus goes to their heading. */
   #open() {
     // The server no longer holds the readings before, and answers about them would mislead.
-    for (const task of [this.views, this.attacks, this.restores, this.calendars, this.bounds]) task.cancel();
+    for (const task of [this.views, this.attacks, this.restores, this.calendars, this.bounds, this.lefts]) task.cancel();
+    this.leftKey = null;
+    this.panels.showLeft(null);
     this.boundsKey = null;
     show(find("results"));
     document.body.classList.add("opened");
@@ -174,7 +178,9 @@ class Page {
   async #refreshView(signal) {
     const { values } = this.store;
     const { attacker, seed, purpose } = values;
-    const request = { ...releaseRequest(values), seed, purpose, ...this.window.request() };
+    // A wish of the household decides itself what its data is for.
+    const wanted = values.hide.some(isWish) ? {} : { purpose };
+    const request = { ...wanted, ...releaseRequest(values), seed, ...this.window.request() };
     const made = this.#context();
     const view = await api.view(request, signal);
     // Findings and plans that arrived in the meantime belong to the same readings.
@@ -189,6 +195,32 @@ class Page {
     if (context.truth) this.attacks.ask();
     this.#askRestored();
     this.#askCalendar();
+    this.#askLeft();
+  }
+
+  /** What is left does not depend on the stretch that is shown. */
+  #askLeft() {
+    const { values } = this.store;
+    if (values.epsilon === null) {
+      this.lefts.cancel();
+      this.leftKey = null;
+      this.panels.showLeft(null);
+      return;
+    }
+    const request = { ...releaseRequest(values), tz: values.zone };
+    const key = JSON.stringify(request);
+    if (key === this.leftKey) return;
+    this.leftKey = key;
+    this.leftRequest = request;
+    this.lefts.ask();
+  }
+
+  /** A few releases give a first estimate; more of them refine it. */
+  async #refreshLeft(signal) {
+    for (const releases of [8, 50]) {
+      this.panels.showLeft(await api.left({ ...this.leftRequest, releases }, signal));
+      if (signal.aborted) return;
+    }
   }
 
   async #refreshAttack(signal) {

@@ -208,22 +208,44 @@ export class Panels {
   /** One figure: the usual error, beside the household's own use. */
   #showVerdict() {
     const { verdict, promise } = this.#view;
-    const { plan, purpose, waiting } = this.#viewContext;
+    const { plan, waiting } = this.#viewContext;
+    const purpose = verdict?.purpose;
     const place = find("verdict");
-    const promised = plan && promise ? [...promise.sentences.slice(1), ...verdict.sentences.slice(2)] : [];
+    // The server tells the promise in two sentences, after that of ε and before the table of odds.
+    const promised = plan && promise ? [...promise.sentences.slice(1, 3), ...verdict.sentences.slice(2)] : [];
+    this.#showOdds(plan && promise ? promise.receipt.guesses : []);
     fillList(find("plan-sentences"), promised.map(inPageWords));
     if (!verdict) {
       place.replaceChildren(create("p", { className: "empty" }, say(waiting ? "cost.wait" : "cost.nothing")));
       return;
     }
     const amount = ["hour", "profile"].includes(purpose) ? watts : kilowattHours;
-    const most = Math.max(verdict.error, Math.abs(verdict.own));
+    const most = Math.max(verdict.error, Math.abs(verdict.own)) || 1;
     place.replaceChildren(
       create("p", { className: `figure ${verdict.level}` }, create("strong", {}, `± ${amount(verdict.error)}`), ` ${say(`cost.per.${purpose}`)}`),
       bar("error", verdict.error / most, say("cost.bar_error", { value: amount(verdict.error) })),
       bar("own", Math.abs(verdict.own) / most, say("cost.bar_own", { value: amount(verdict.own) })),
       create("p", { className: `stake ${verdict.level}`, lang: "en" }, verdict.sentences[1]),
     );
+  }
+
+  /** One small table: how often the best attacker is right, from one use to all days. */
+  #showOdds(guesses) {
+    const rows = guesses.map(({ about, odds }) => create("tr", {}, create("th", { scope: "row", lang: "en" }, about), create("td", {}, odds > 0.9995 ? "> 99.9" : outOf100(odds))));
+    find("odds-rows").replaceChildren(...rows);
+    show(find("odds-table"), rows.length > 0);
+  }
+
+  /** Show the answer to /api/left: what the release leaves of each statement; null hides the list. */
+  showLeft(left) {
+    const entry = ({ before, after, verdict }) => {
+      const gone = verdict === "gone";
+      const words = gone ? create("s", {}, before) : before;
+      return create("li", { className: gone ? "gone" : "there" }, create("strong", {}, say(gone ? "left.gone" : "left.there")), " ", words, " ", create("span", { className: "soft" }, after.replace(/^(Gone|Still there)\. /, "")));
+    };
+    find("left").replaceChildren(...(left?.statements ?? []).map(entry));
+    show(find("left-block"), left !== null);
+    find("left-note").textContent = !left ? "" : say(left.statements.length > 0 ? "left.note" : "left.none", { releases: left.releases });
   }
 
   async #showVisibility() {

@@ -73,7 +73,7 @@ export const DEFAULTS = {
   restored: false,
   seed: 1,
   price_per_kwh: 0.3,
-  format: "csv",
+  format: "zip",
   consent: false,
 };
 
@@ -86,13 +86,25 @@ export const RELEASE_VALUES = [
 export const CALIBRATION_VALUES = ["session", "home", "hide", "protect", "span", "appliance"];
 
 /** The values that decide what a plan must reach. */
-export const PLAN_VALUES = ["session", "home", "hide", "purpose", "odds"];
+export const PLAN_VALUES = ["session", "home", "hide", "purpose", "odds", "format"];
+
+/** Wishes of a household, in the words that the server knows. */
+export const PEOPLE = ["when we get up", "evenings", "which days we are away", "that we are away", "who we are"];
+
+/** Whether something hidden is a wish of the household and not an appliance. */
+export const isWish = (name) => PEOPLE.includes(name);
 
 /** The values that only the drawing of what is already known depends on. */
-export const DRAWN_VALUES = ["findings", "finding", "zone", "plan", "odds", "format", "consent", "homeSource", "restored", "price_per_kwh"];
+export const DRAWN_VALUES = ["findings", "finding", "zone", "plan", "odds", "consent", "homeSource", "restored", "price_per_kwh"];
 
 /** The fields of a request that say what must stay hidden; the server finds the noise. */
-export const wishRequest = ({ hide, odds, purpose }) => ({ hide, odds, purpose, span: "run" });
+export const wishRequest = ({ hide, odds, purpose, format }) => ({
+  hide,
+  odds,
+  calendar: format === "zip",
+  // A wish of the household chooses the tables itself.
+  ...(!hide.some(isWish) && { purpose, span: "run" }),
+});
 
 /** The fields of a request that name a promise: the wish, or the noise that was chosen by hand. */
 export function noiseRequest(values) {
@@ -118,12 +130,12 @@ export function isOwnNoise({ plan, epsilon, mechanism, every, protect }) {
 export function homeChange(home, homeSource, { appliance, hide }) {
   const names = new Set(home?.appliances.map(({ name }) => name));
   // Without a home there is nothing that noise could be calibrated for.
-  const noise = home ? {} : { protect: "use", span: "run", epsilon: null };
+  const noise = home || hide.some(isWish) ? {} : { protect: "use", span: "run", epsilon: null };
   return {
     home,
     homeSource,
     appliance: names.has(appliance) ? appliance : null,
-    hide: hide.every((name) => names.has(name)) ? hide : hide.filter((name) => names.has(name)),
+    hide: hide.every((name) => names.has(name) || isWish(name)) ? hide : hide.filter((name) => names.has(name) || isWish(name)),
     ...noise,
   };
 }

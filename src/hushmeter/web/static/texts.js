@@ -1,14 +1,16 @@
 // Loads the texts in the reader's language and puts them on the page.
 
-const LANGUAGES = ["en"];
+const LANGUAGES = ["en", "de", "nl"];
 
 let texts = {};
+let english = {};
 
 /** Load the texts in the first of the reader's languages that exists; otherwise in English. */
 export async function loadTexts() {
   const wanted = navigator.languages.map((tag) => tag.split("-")[0]);
   const language = wanted.find((tag) => LANGUAGES.includes(tag)) ?? LANGUAGES[0];
-  texts = (await import(`./texts/${language}.js`)).default;
+  english = (await import("./texts/en.js")).default;
+  texts = language === "en" ? english : (await import(`./texts/${language}.js`)).default;
   document.documentElement.lang = texts.language;
   document.title = texts.title;
   for (const element of document.querySelectorAll("[data-text]")) {
@@ -32,6 +34,8 @@ export function sayOr(key, fallback) {
   return typeof found === "string" ? found : fallback;
 }
 
+/** The text of a key in the language of the page or, if a translation has none, in English. */
 function look(key) {
-  return key.split(".").reduce((branch, part) => branch?.[part], texts);
+  const within = (branch) => key.split(".").reduce((found, part) => found?.[part], branch);
+  return within(texts) ?? within(english);
 }

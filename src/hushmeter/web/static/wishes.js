@@ -5,7 +5,7 @@ import { Latest, api } from "./api.js";
 import { create, fillRadios, fillSelect, find, show } from "./dom.js";
 import { outOf100, watts } from "./format.js";
 import { atMostWatts } from "./home_editor.js";
-import { PLAN_VALUES, homeChange, wishRequest } from "./store.js";
+import { PEOPLE, PLAN_VALUES, homeChange, isWish, wishRequest } from "./store.js";
 import { say } from "./texts.js";
 
 const ODDS = [0.55, 0.6, 0.7, 0.8, 0.9];
@@ -47,7 +47,7 @@ export class Wishes {
     const { hide, home } = this.store.values;
     this.problem("", "plan");
     this.store.set({ plan: null, epsilon: null, protect: "use", span: "run", appliance: null });
-    if (hide.length > 0 && home) {
+    if (hide.length > 0 && (home || hide.every(isWish))) {
       this.turn = this.store.expect("epsilon", "mechanism", "every", "protect", "span", "appliance");
       this.plans.ask();
     }
@@ -60,8 +60,11 @@ export class Wishes {
     const { receipt } = await api.plan({ trace: session.id, home, ...wishRequest(this.store.values) }, signal);
     if (!turn.isCurrent()) return;
     this.problem("", "plan");
-    const { epsilon, cells, tables: [{ noise: { mechanism } }] } = receipt;
-    const every = cells.interval_s === session.interval_s ? null : cells.interval_s;
+    const { epsilon, cells, tables: [{ table, noise }, ...others] } = receipt;
+    const mechanism = noise?.mechanism ?? this.store.values.mechanism;
+    // Several tables have cells of an hour, whatever the readings are.
+    const alone = table === "cells" && others.length === 0;
+    const every = !alone || cells.interval_s === session.interval_s ? null : cells.interval_s;
     this.store.set({ plan: { epsilon, mechanism, every }, epsilon, mechanism, every, protect: "use", span: "run" });
   }
 
@@ -73,6 +76,9 @@ export class Wishes {
 
   #draw() {
     const { home, hide, findings } = this.store.values;
+    fillChips(find("people"), PEOPLE.map((words) => this.#person(words, hide.includes(words))));
+    // A wish of the household chooses itself what the data is for.
+    show(find("purposes"), !hide.some(isWish));
     const appliances = home?.appliances ?? [];
     const owned = new Map(appliances.map((one) => [one.name, one]));
     const seen = new Set(findings?.findings.flatMap((one) => one.appliances) ?? []);
@@ -92,6 +98,13 @@ export class Wishes {
     find("hide-hint").textContent = offered.length > 0 ? "" : say("wishes.hide_first");
   }
 
+  /** A wish in the words of the household. */
+  #person(words, checked) {
+    const input = create("input", { type: "checkbox", checked, value: words, name: "people" });
+    input.addEventListener("change", () => this.#hide(words, input.checked));
+    return create("label", { className: "chip" }, input, create("span", { className: "face" }, say(`wishes.people.${words}`)));
+  }
+
   #chip(list, appliance, checked, choose, seen = false) {
     const input = create("input", { type: "checkbox", checked, value: appliance.name, name: list });
     input.addEventListener("change", () => choose(input.checked));
@@ -102,14 +115,16 @@ export class Wishes {
     return create("label", { className: seen ? "chip seen" : "chip" }, input, text);
   }
 
-  /** Add an appliance of the catalogue to the home, or remove it. */
+  /** Add an appliance of the catalogue to the home and hide it, or remove it. */
   #own(appliance, on) {
     const { values } = this.store;
     const before = values.home?.appliances ?? [];
     const appliances = on ? [...before, appliance] : before.filter(({ name }) => name !== appliance.name);
     const base = values.home ?? { name: "home", tolerance: TOLERANCE_W, base_load: 0 };
     const home = appliances.length > 0 ? { ...base, appliances } : null;
-    this.store.set(homeChange(home, { kind: "ticked" }, values));
+    const changes = homeChange(home, { kind: "ticked" }, values);
+    // One tick is enough: the second list takes it back.
+    this.store.set(on ? { ...changes, hide: [...changes.hide.filter((name) => name !== appliance.name), appliance.name] } : changes);
   }
 
   #hide(name, on) {

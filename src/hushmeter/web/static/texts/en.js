@@ -1,4 +1,4 @@
-// Every English text of the page. A translation is a copy of this file with the same keys; its
+// Every English text of the page. A translation has the same keys, and may leave some of them out; its
 // language is added in ../texts.js. Names in braces are replaced by values. Sentences that the
 // server writes are not here.
 export default {
@@ -11,8 +11,8 @@ export default {
   hero: {
     title: "What does your electricity meter reveal about you?",
     lead:
-      "Smart-meter readings show which appliance ran and when. Add noise with a slider, and see " +
-      "what an attacker can still detect and what the noise costs you.",
+      "Smart-meter readings show when people get up, when they are away and what they switch on. " +
+      "Say what nobody should know, see what it costs, and share the rest.",
   },
 
   source: {
@@ -58,7 +58,15 @@ export default {
 
   wishes: {
     title: "What should nobody be able to tell?",
-    have: "I have",
+    people_title: "About us",
+    people: {
+      "when we get up": "when we get up",
+      evenings: "what we do in the evenings",
+      "which days we are away": "which days we are away",
+      "that we are away": "that we are away at all",
+      "who we are": "who we are",
+    },
+    have: "Or about appliances: I have",
     hide: "Nobody should be able to tell when I use",
     hide_first: "First tick what you have.",
     seen: "A dot marks what may show in your readings. The noise does not depend on it.",
@@ -70,6 +78,15 @@ export default {
     purposes: { hour: "hours", day: "days", month: "months", profile: "typical day", register: "counter" },
     odds: "Nobody may be right more than",
     at_most: "{odds} times out of 100",
+  },
+
+  left: {
+    title: "What is left",
+    gone: "Gone:",
+    there: "Still there:",
+    note: "Measured on this computer with {releases} simulated releases. This list is for you alone and is in no receipt.",
+    none: "The page found no habit in these readings, so there is nothing to compare.",
+    wait: "The page simulates releases and looks for habits in them.",
   },
 
   home: {
@@ -240,8 +257,8 @@ export default {
     false_alarm: "detected, but really off",
     missed: "really on, but missed",
     no_truth:
-      "Your file does not say which appliances were really on. Therefore the page shows no attack " +
-      "on it. The odds above hold for every attacker, whatever the attacker computes.",
+      "Your file does not say which appliances were really on, so that attacks on single appliances " +
+      "cannot be scored here. The odds above hold for every attacker.",
     summary: "The {name} was really on for {on}. The attacker detected {seen} of this, and was wrong for another {alarm}.",
     columns: {
       appliance: "Appliance",
@@ -271,7 +288,8 @@ export default {
 
   cost: {
     title: "What it costs you",
-    nothing: "Tick above what nobody should be able to tell. Then this shows what it costs.",
+    nothing: "Tick what nobody should be able to tell. Then this shows what it costs.",
+    odds: "How often the best attacker is right, out of 100; a coin is right 50 times",
     wait: "The server looks for the noise that hides this at the least cost.",
     per: {
       hour: "in every hour",
@@ -329,13 +347,13 @@ export default {
 
   download: {
     title: "Download the protected readings",
-    nothing: "There is nothing to download yet: no noise is chosen.",
-    stake: "The files will cover all of your readings, with new noise and ε = {epsilon} for {unit}.",
+    nothing: "There is nothing to download yet: tick what nobody should be able to tell.",
+    stake: "The files cover all of your readings and hide {unit}.",
     format: "Format",
-    formats: { csv: "CSV", parquet: "Parquet" },
+    formats: { zip: "Hours, days and months", csv: "One series (CSV)", parquet: "Parquet" },
     prepare: "Prepare the files",
     wait: "The server draws the noise and writes the receipt. This takes some seconds.",
-    ready: "The files are ready. They have ε = {epsilon} for {unit}.",
+    ready: "The files are ready. They hide {unit}.",
     save: "Save {name}",
     parts:
       "Give the readings and the receipt to the recipient. The file that ends in .private.json " +

@@ -1,0 +1,33 @@
+"""Layouts that nobody designed: never wrong, and right with what their owner knows."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from tests.read.random_layouts import follow, random_file
+
+
+def outcomes(seeds):
+    """How many files are right, refused and wrong; the wrong ones with their recipe."""
+    counts, wrong = Counter(), []
+    for seed in seeds:
+        made = random_file(seed)
+        verdict, sentence = follow(made)
+        counts[verdict.partition(":")[0]] += 1
+        if verdict.startswith("wrong"):
+            wrong.append((seed, verdict, made.recipe, sentence[:200]))
+    return counts, wrong
+
+
+def test_three_hundred_random_layouts():
+    counts, wrong = outcomes(range(300))
+    assert not wrong, wrong[:5]
+    assert counts["right"] >= 270, counts
+
+
+@pytest.mark.slow
+def test_ten_thousand_random_layouts():
+    counts, wrong = outcomes(range(1000, 11_000))
+    assert not wrong, wrong[:5]
+    assert counts["right"] >= 9000, counts
