@@ -72,7 +72,7 @@ def test_days_away_are_found(noise_w):
 def small_passes(rng):
     """A chain of five slots with random chances."""
     density, change = rng.uniform(0.1, 1, (1, 5, 2)), rng.uniform(0.05, 0.5, (1, 5, 2))
-    forward, backward, scale = rhythm._forward_backward(density, change)
+    forward, backward, scale = rhythm.forward_backward(density, change, 1 - rhythm.ASLEEP)
     return rhythm._Passes(forward, backward, density, scale, change)
 
 

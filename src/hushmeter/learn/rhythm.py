@@ -18,7 +18,13 @@ import numba
 import numpy as np
 
 from hushmeter.checks import BoolArray, FloatArray, IntArray
-from hushmeter.learn.habits import DAY_STARTS_H, NIGHT_H, LocalReadings, slot_length
+from hushmeter.learn.habits import (
+    DAY_STARTS_H,
+    NIGHT_H,
+    QUARTER_S,
+    LocalReadings,
+    slot_length,
+)
 from hushmeter.trace import SECONDS_PER_HOUR
 
 NEARBY_NIGHTS = 14
@@ -214,9 +220,17 @@ def _support(days: Days) -> FloatArray:
     return points
 
 
-def point_likelihoods(watts: FloatArray, noise_w: FloatArray, support: FloatArray) -> FloatArray:
-    """Return the likelihood of every support point, with the last axis for the points."""
-    widths = KERNEL_W**2 + (KERNEL_SHARE * support) ** 2
+def point_likelihoods(
+    watts: FloatArray,
+    noise_w: FloatArray,
+    support: FloatArray,
+    width: tuple[float, float] = (KERNEL_W, KERNEL_SHARE),
+) -> FloatArray:
+    """Return the likelihood of every support point, with the last axis for the points.
+
+    `width` is that of a point: watts, and share of its power. Missing powers have likelihood 1.
+    """
+    widths = width[0] ** 2 + (width[1] * support) ** 2
     variance = noise_w[..., None] ** 2 + widths
     logs = -0.5 * (watts[..., None] - support) ** 2 / variance - 0.5 * np.log(variance)
     logs -= np.nan_to_num(logs.max(axis=-1, keepdims=True))
@@ -239,17 +253,17 @@ def _first_chain(days: Days, support: FloatArray, likelihood: FloatArray) -> Cha
     hours = days.hours % 24
     night = (hours >= NIGHT_H[0]) & (hours < NIGHT_H[1])
     flat = np.full(POINTS, 1 / POINTS)
-    quiet = _deconvolve(likelihood[:, night], flat)
+    quiet = deconvolve(likelihood[:, night], flat)
     emission, day = [quiet], (days.hours >= 7) & (days.hours < 23)
     for part in range(len(PARTS_H) - 1):
-        use = _deconvolve(likelihood[:, day & (days.parts == part)], flat)
+        use = deconvolve(likelihood[:, day & (days.parts == part)], flat)
         # What is seen by day and not at night is use.
         use = np.maximum(use - 0.5 * quiet, 0) * (support > 0) + 1e-4 * (support > 0)
         emission.append(use / use.sum())
     return Chain(support, np.array(emission), change)
 
 
-def _deconvolve(likelihood: FloatArray, weights: FloatArray, rounds: int = 30) -> FloatArray:
+def deconvolve(likelihood: FloatArray, weights: FloatArray, rounds: int = 30) -> FloatArray:
     """Return the weights of the support points of powers with noise, by the EM algorithm."""
     rows = likelihood.reshape(-1, weights.size)
     for _ in range(rounds if len(rows) else 0):
@@ -277,20 +291,24 @@ def _pass(days: Days, chain: Chain, likelihood: FloatArray) -> _Passes:
     night = (hours >= NIGHT_H[0]) & (hours < NIGHT_H[1])
     density[:, night, 1] *= (1 - ASLEEP) / ASLEEP
     change = chain.change[days.working.astype(np.int64)]
-    forward, backward, scale = _forward_backward(density, change)
+    forward, backward, scale = forward_backward(density, change, 1 - ASLEEP)
     return _Passes(forward, backward, density, scale, change)
 
 
 @numba.njit(cache=True, nogil=True)
-def _forward_backward(
-    density: FloatArray, change: FloatArray
+def forward_backward(
+    density: FloatArray, change: FloatArray, start: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return both passes of every day, scaled, and the scales."""
+    """Return both passes of every day, scaled, and the scales.
+
+    `density` is the likelihood of both states and `change` the chance to leave a state at a slot,
+    shape (D, S, 2) each; `start` is the chance of the second state before the first slot.
+    """
     count, slots, _ = density.shape
     forward, backward = np.empty(density.shape), np.ones(density.shape)
     scale = np.empty((count, slots))
     for d in range(count):
-        quiet, used = ASLEEP, 1 - ASLEEP
+        quiet, used = 1 - start, start
         for s in range(slots):
             if s:
                 up, down = quiet * change[d, s, 0], used * change[d, s, 1]
@@ -440,8 +458,8 @@ FIRST_H, LAST_H = (float(DAY_STARTS_H), 13.0), (18.0, DAY_STARTS_H + 24.0)
 LEAST_CONTRAST, MOST_UNEVEN_W = 0.9, 150.0
 """Contrast from which on use is told from quiet, and largest spread of quiet slots [W]."""
 MOST_SPREAD_H, MOST_ERROR_H, MOST_APART_H = 2.5, 0.35, 1.15
-"""Largest distance of the quartiles of a typical hour, its largest standard error, and its largest
-distance from the steepest change of the mean day [h]."""
+"""Largest distance of the quartiles of a typical hour, its largest standard error, and the largest
+distance of a last use from the steepest fall of the mean day [h]."""
 
 
 @dataclass(frozen=True)
@@ -460,9 +478,8 @@ def typical_hours(rhythm: Rhythm) -> dict[tuple[str, bool], TypicalHour]:
     Notes
     -----
     A time is clear if use differs from quiet in its part of the day, if quiet slots are even, if
-    most days have it within a few hours, if the mean day has its steepest change there, and if it
-    hardly depends on single weeks: its standard error is that of a jackknife in which the chain is
-    fitted again without each fifth of the weeks.
+    most days have it within a few hours, and if it hardly depends on single weeks: its standard
+    error is that of a jackknife in which the chain is fitted again without each fifth of the weeks.
     """
     days, chain = rhythm.days, rhythm.chain
     whole = {
@@ -470,9 +487,7 @@ def typical_hours(rhythm: Rhythm) -> dict[tuple[str, bool], TypicalHour]:
         for name in ("first", "last")
         for working in (True, False)
     }
-    clear = {
-        key: found for key, found in whole.items() if found and _is_clear(rhythm, *key, found[1])
-    }
+    clear = {key: found for key, found in whole.items() if found and _has_contrast(chain, found[1])}
     if not clear or chain.unevenness > MOST_UNEVEN_W:
         return {}
     likelihood, group = _likelihoods(days, chain.support), (days.dates // 7) % GROUPS
@@ -535,11 +550,19 @@ def _quartiles(
     return low, middle, high, round(float(weight.sum()))
 
 
-def _is_clear(rhythm: Rhythm, name: str, working: bool, hour: float) -> bool:
-    """True if use differs from quiet there, and the mean day changes most near this hour."""
+def _has_contrast(chain: Chain, hour: float) -> bool:
+    """True if use differs from quiet in the part of the day of this hour."""
     part = int(np.searchsorted(PARTS_H, hour, side="right")) - 1
-    if rhythm.chain.contrast[min(part, len(PARTS_H) - 2)] < LEAST_CONTRAST:
-        return False
+    return bool(chain.contrast[min(part, len(PARTS_H) - 2)] >= LEAST_CONTRAST)
+
+
+def _falls_there(rhythm: Rhythm, name: str, working: bool, hour: float) -> bool:
+    """True unless slots are long and the mean day falls most at another time than the last use.
+
+    Cooling that fades in the night looks like use in long slots.
+    """
+    if name == "first" or rhythm.days.slot_s <= QUARTER_S:
+        return True
     return abs(steepest_hour(rhythm, name, working) - hour) <= MOST_APART_H
 
 
@@ -572,7 +595,7 @@ def reached(days: Days, powers: tuple[int, ...]) -> dict[int, FloatArray]:
     start = np.full(POINTS, 1 / POINTS)
     for slot in range(watts.shape[1]):
         near = likelihood[:, max(0, slot - 1) : slot + 2]
-        weights = _deconvolve(near, start)
+        weights = deconvolve(near, start)
         posterior[:, slot] = likelihood[:, slot] * weights
     posterior /= posterior.sum(axis=2, keepdims=True)
     return {power: posterior[..., support >= power].sum(axis=2) for power in powers}

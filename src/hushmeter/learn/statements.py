@@ -562,7 +562,7 @@ def _empty(readings: LocalReadings, rhythm: Rhythm, *, forced: bool = False) -> 
 def _active_hours(
     readings: LocalReadings, rhythm: Rhythm, *, forced: bool = False
 ) -> list[Finding]:
-    """Return the hours in which somebody is active."""
+    """Return the hours in which the home uses more than at rest."""
     if readings.solar or not (forced or tells_absence(rhythm)):
         return []
     days = rhythm.days
@@ -576,7 +576,7 @@ def _active_hours(
         return []
     mean = float(hourly.sum(axis=1).mean())
     listed = _join([f"{_clock(first)} to {_clock(stop)}" for first, stop in usual])
-    text = f"Somebody is active in {mean:.0f} hours of a usual day, mostly from {listed}."
+    text = f"The home is in use in {mean:.0f} hours of a usual day, mostly from {listed}."
     evidence = {
         "hours_per_day": round(mean, 2),
         "count": len(days),

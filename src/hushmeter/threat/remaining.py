@@ -8,7 +8,7 @@ answer depends on the private readings: it is for the household alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from math import comb
@@ -18,10 +18,10 @@ import numpy as np
 from scipy.special import betaincinv
 from scipy.stats import norm
 
-from hushmeter.checks import BoolArray, RngLike, whole
+from hushmeter.checks import BoolArray, IntArray, RngLike, whole
 from hushmeter.errors import DataError
 from hushmeter.learn.habits import DAY_STARTS_H
-from hushmeter.learn.statements import TOLERANCE_H, Finding, Findings, best_guesses, findings
+from hushmeter.learn.statements import Finding, Findings, best_guesses, findings
 from hushmeter.releases.files import read_release
 from hushmeter.releases.labels import CELLS
 from hushmeter.releases.promise import Promise
@@ -35,6 +35,10 @@ CONFIDENCE = 0.95
 """Confidence of the bounds with which a verdict is decided."""
 HARMLESS = 0.1
 """Share of releases up to which a statement counts as gone, however seldom a guess is right."""
+MARGIN = 0.05
+"""Share by which answers may exceed those of a guess."""
+BLIND_SHARE = 5
+"""One further release without the readings is simulated for every so many releases."""
 SINGLE_RUNS_S = 60.0
 """Longest cells in which single runs of appliances show [s]."""
 
@@ -166,8 +170,8 @@ def what_is_left(
 
     Notes
     -----
-    A statement is gone if, with 95 % confidence, the attacker makes it correctly from at most one
-    release out of ten, or if what it states is right no more often than a guess. Single runs of
+    The attacker always answers. A statement is gone if, with 95 % confidence, the answer is right
+    in at most one release out of ten, or no more often than a guess. Single runs of
     appliances are listed only if the cells of the release are longer than a minute: they are gone
     if they do not show at this length even without noise. For shorter cells, attack the release
     (`hushmeter attack`).
@@ -183,13 +187,33 @@ def what_is_left(
         # Tables without noise are the same in every release.
         if number == 0 or not promise.exact:
             found = _answers(promise.release(trace, rng=int(seed)), zone)
-        for place, one in enumerate(before):
-            same = [RULES[one.kind][0](one, other) for other in found if other.kind == one.kind]
-            answers[place, number] = bool(same), any(same)
+        answers[:, number] = _compare(before, found)
         if progress is not None:
             progress(number + 1, count)
-    left = [_judge(one, a) for one, a in zip(before, answers, strict=True)]
+    guessed = _without_readings(trace, promise, zone, before, seeds[: count // BLIND_SHARE])
+    left = [
+        _judge(one, a, blind, promise.exact)
+        for one, a, blind in zip(before, answers, guessed, strict=True)
+    ]
     return (*left, *_single_runs(trace, promise, stated, zone))
+
+
+def _compare(before: Sequence[Finding], found: Sequence[Finding]) -> BoolArray:
+    """Whether each statement is made, and whether it is right, shape (statements, 2)."""
+    same = [[RULES[f.kind][0](f, g) for g in found if g.kind == f.kind] for f in before]
+    return np.array([(bool(s), any(s)) for s in same], np.bool_).reshape(-1, 2)
+
+
+def _without_readings(
+    trace: Trace, promise: Promise, zone: str, before: Sequence[Finding], seeds: IntArray
+) -> list[float]:
+    """Share of right statements if the same attacker sees noise around the mean power only."""
+    if promise.exact or not before or not seeds.size:
+        return [0.0] * len(before)
+    even = trace.replace_readings(np.full(len(trace), float(np.round(trace.readings.mean()))))
+    answers = [_answers(promise.release(even, rng=int(seed)), zone) for seed in seeds]
+    right = np.mean([_compare(before, found)[:, 1] for found in answers], axis=0)
+    return [float(share) for share in right]
 
 
 def _answers(release: Release, zone: str) -> tuple[Finding, ...]:
@@ -206,8 +230,15 @@ def _answers(release: Release, zone: str) -> tuple[Finding, ...]:
 
 
 def _from_days(view: View) -> tuple[Finding, ...]:
-    """Guess that nobody was active on days of less than half of the usual use."""
-    away = view.values < 0.5 * np.median(view.values)
+    """Guess that nobody was active on the days of a group with little use."""
+    values = np.log(np.maximum(view.values, 1e-3))
+    order = np.sort(values)
+    # The two groups that differ most; the lower one is away if it uses less than 0.6 of the other.
+    splits = range(1, order.size)
+    gain = [k * (order.size - k) * (order[:k].mean() - order[k:].mean()) ** 2 for k in splits]
+    place = 1 + int(np.argmax(gain)) if gain else 0
+    apart = order[place:].mean() - order[:place].mean() if place else 0.0
+    away = (values < order[place]) & (apart > -np.log(0.6)) if place else values < -np.inf
     dates = [str(day) for day in np.asarray(view.labels["day"])[away]]
     evidence = {"dates": dates, "count": len(dates), "days": away.size}
     return (Finding("away", "", evidence, "likely"),)
@@ -228,8 +259,9 @@ def _from_typical_day(view: View) -> tuple[Finding, ...]:
         Finding("active-hours", "", {"share_by_hour": shares.tolist()}, "likely"),
     ]
     for name, hour in (("first", first), ("last", last)):
-        evidence = {"hour": hour % 24, "weekend_hour": hour % 24}
-        evidence["tolerance_h"] = TOLERANCE_H[name][1]
+        evidence = {
+            "hour": hour % 24, "weekend_hour": hour % 24,
+        }  # fmt: skip
         found.append(Finding(f"{name}-use", "", evidence, "about"))
     return tuple(found)
 
@@ -247,14 +279,15 @@ def _from_months(view: View) -> tuple[Finding, ...]:
     return (Finding("season", "", {"ratio": ratio, "high_month": high + 1}, "about"),)
 
 
-def _judge(before: Finding, answers: BoolArray) -> Remaining:
-    """Decide whether a statement is gone, from (stated, right) of every release."""
-    said, right = (int(n) for n in answers.sum(axis=0))
-    total = len(answers)
-    chance = RULES[before.kind][1](before)
-    rare = _upper(right, total) <= HARMLESS
-    useless = said > 0 and _upper(right, said) <= chance
-    gone = rare or useless
+def _judge(before: Finding, answers: BoolArray, blind: float, exact: bool) -> Remaining:
+    """Decide whether a statement is gone, from (stated, right) of every release.
+
+    `blind` is the share of right answers of the same attacker without the readings.
+    """
+    right, total = int(answers[:, 1].sum()), len(answers)
+    chance = max(blind, RULES[before.kind][1](before))
+    upper = right / total if exact else _upper(right, total)
+    gone = upper <= HARMLESS or (not exact and upper <= chance + MARGIN)
     guess = f"a guess without the readings would be right {_of_100(chance)} times out of 100"
     what = f"It is stated correctly from {right} of {total} simulated releases; {guess}."
     after = f"Gone. {what}" if gone else f"Still there. {what}"
@@ -293,12 +326,11 @@ def _single_runs(trace: Trace, promise: Promise, stated: Findings, zone: str) ->
 
 
 def _same_hour(one: Finding, other: Finding) -> bool:
-    """The hour of working days, or that of weekends, within the stated tolerance."""
-    tolerance = other.evidence["tolerance_h"]
+    """The hour of working days, or that of weekends, within an hour."""
     for name in ("hour", "weekend_hour"):
         a, b = one.evidence[name], other.evidence[name]
         if a is not None:
-            return b is not None and bool(abs((a - b + 12) % 24 - 12) <= tolerance)
+            return b is not None and bool(abs((a - b + 12) % 24 - 12) <= TOLERANCE_H)
     return False
 
 
@@ -360,6 +392,8 @@ def _same_change(one: Finding, other: Finding) -> bool:
     return abs(next(dates) - next(dates)) <= timedelta(days=14)
 
 
+TOLERANCE_H = 1.0
+"""Largest error of an hour that counts as right [h]."""
 USUAL_H = {"first-use": (1.1, 1.3), "last-use": (1.0, 1.1)}
 """Standard deviation of usual first and last uses among homes, on working days and at weekends [h];
 rounded from surveys of time use."""
@@ -370,8 +404,7 @@ NIGHT_SPREAD, RATIO_SPREAD = 0.6, 0.25
 def _hour_chance(one: Finding) -> float:
     """Chance of a guess at the usual hour of all homes."""
     spread = USUAL_H[one.kind][one.evidence["hour"] is None]
-    tolerance = TOLERANCE_H[one.kind.removesuffix("-use")][1]
-    return float(2 * norm.cdf(tolerance / spread) - 1)
+    return float(2 * norm.cdf(TOLERANCE_H / spread) - 1)
 
 
 def _days_chance(one: Finding) -> float:

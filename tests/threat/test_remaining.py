@@ -1,0 +1,110 @@
+"""What is left after a release: the same statements, other verdicts."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+import hushmeter as hm
+from hushmeter import synth
+from hushmeter.cli import app
+from hushmeter.errors import DataError, InputError
+from hushmeter.threat import read_for_attack, released_findings, what_is_left
+from hushmeter.threat.remaining import RULES, _upper
+
+COOKS = ("fridge", "kettle", "microwave", "oven", "television")
+
+
+@pytest.fixture(scope="module")
+def home():
+    habits = synth.Habits(works_away=True, trips_per_month=3)
+    return synth.household(days=56, interval_s=3600, appliances=COOKS, habits=habits, seed=4)
+
+
+def promise_of(home, **request):
+    return hm.Request(**request).resolve(hm.metered(home.trace, home.zone))
+
+
+def left(home, promise, releases=20):
+    found = what_is_left(home.trace, promise, tz=home.zone, releases=releases, rng=1)
+    return {one.kind: one for one in found}
+
+
+def test_little_noise_leaves_everything_and_much_noise_hides_it(home):
+    small = left(home, promise_of(home, watts=10.0, epsilon=1.0), releases=8)
+    large = left(home, promise_of(home, watts=20_000.0, epsilon=0.2), releases=40)
+    assert {"first-use", "away", "workday-empty", "active-hours"} <= set(small)
+    assert all(one.verdict == "still there" for one in small.values())
+    assert {kind for kind, one in large.items() if one.verdict == "gone"} >= {"first-use", "night"}
+    for kind, one in small.items():
+        assert one.before == large[kind].before
+        assert large[kind].still_there <= one.still_there + 0.05
+        assert one.after.startswith("Still there. ")
+
+
+def test_the_noise_of_a_kettle_leaves_the_household(home):
+    found = left(home, promise_of(home, hide="kettle"))
+    assert found["first-use"].verdict == "still there"
+    assert found["first-use"].still_there > found["first-use"].by_chance
+
+
+def test_days_without_hours_do_not_show_when_people_get_up(home):
+    request = hm.Request(hide="when we get up")
+    facts = hm.metered(home.trace, home.zone)
+    promise = request.as_calendar(facts).resolve(facts)
+    found = left(home, promise)
+    assert found["first-use"].verdict == "gone"
+    assert found["first-use"].still_there == 0
+    assert found["away"].verdict == "still there"
+
+
+def test_no_answer_of_few_releases_is_not_gone():
+    assert _upper(0, 50) < 0.1 < _upper(0, 20)
+    assert _upper(3, 3) == 1
+
+
+def test_every_chance_is_a_probability(home):
+    found = hm.findings(home.trace, tz=home.zone).findings
+    kinds = {one.kind for one in found} & set(RULES)
+    assert kinds
+    for one in found:
+        if one.kind in RULES:
+            same, chance = RULES[one.kind]
+            assert same(one, one)
+            assert 0 <= chance(one) < 1
+
+
+def test_the_same_seed_gives_the_same_answer_and_progress_is_reported(home):
+    promise, seen = promise_of(home, hide="kettle"), []
+    one, two = (
+        what_is_left(
+            home.trace, promise, releases=3, rng=7, progress=lambda k, n: seen.append((k, n))
+        )
+        for _ in range(2)
+    )
+    assert one == two
+    assert seen == [(1, 3), (2, 3), (3, 3)] * 2
+    with pytest.raises(InputError, match="releases"):
+        what_is_left(home.trace, promise, releases=0)
+
+
+def test_a_release_is_inspected_with_its_noise(home, tmp_path):
+    trace = home.trace
+    promise = promise_of(home, watts=100.0, epsilon=1.0)
+    done = promise.release(trace)
+    found = released_findings(done, tz=home.zone)
+    assert found.of_kind("first-use")
+    assert any("standard deviation" in note for note in found.notes)
+    path = tmp_path / "shared.csv"
+    done.save(path)
+    shown = CliRunner().invoke(app, ["inspect", str(path), "--tz", home.zone, "--json"])
+    kinds = {one["kind"] for one in json.loads(shown.stdout)["findings"]}
+    assert "first-use" in kinds
+    assert "fridge" not in kinds
+    rows = path.read_text().splitlines()
+    rows[3] = rows[4].split(",")[0] + ",1"
+    path.write_text("\n".join(rows))
+    with pytest.raises(DataError, match="does not verify"):
+        read_for_attack(path)
