@@ -72,7 +72,8 @@ def test_pictures_in_the_docs_are_wide_and_small():
             assert DOCS / "figures" / f"{kind}-{item}.png" in pictures
     for path in pictures:
         if path.stem != "real-mains":
-            assert Image.open(path).width == 2000, path.name
+            with Image.open(path) as picture:
+                assert picture.width == 2000, path.name
     assert sum(path.stat().st_size for path in pictures) < 5_000_000
 
 
