@@ -382,7 +382,7 @@ def test_every_route_with_a_home_decides_the_sources_itself(client, distant):
         stated = {name: told.get(name) for name in ("unit", "receipt", "promise", "options")}
         assert exact not in str(stated), path
         checked.append(path)
-    assert len(checked) == 9
+    assert len(checked) == 10
 
 
 def test_a_learnt_number_is_no_change_of_ones_own(client, distant):

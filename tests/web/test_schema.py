@@ -36,6 +36,7 @@ OPERATIONS = [
     ("/api/calendar", "POST"),
     ("/api/bounds", "POST"),
     ("/api/findings", "POST"),
+    ("/api/left", "POST"),
     ("/api/advise", "POST"),
     ("/api/plan", "POST"),
     ("/api/release", "POST"),
