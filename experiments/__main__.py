@@ -124,6 +124,21 @@ def lone_meter(
         save_table(text)
 
 
+@app.command()
+def threats(
+    save: Annotated[bool, typer.Option("--save", help="Write it into docs/threats.md.")] = False,
+    homes: Annotated[int, typer.Option(help="Number of simulated homes.")] = 16,
+    seeds: Annotated[int, SEEDS] = 3,
+) -> None:
+    """Measure what others learn about a household from releases (docs/threats.md)."""
+    from experiments.threats import make_table, markdown, write_page
+
+    text = markdown(make_table(homes=homes, seeds=seeds))
+    typer.echo(text)
+    if save:
+        write_page(text)
+
+
 def _check_folder(data: Path) -> None:
     if not data.is_dir():
         raise InputError(f"{data} is not a folder; name the folder of the data sets.")

@@ -18,7 +18,7 @@ import pandas as pd
 from tests.learn.real_homes import FILES, RealHome, away_days, first_uses, read_real_home
 
 import hushmeter as hm
-from hushmeter.checks import BoolArray, FloatArray, IntArray
+from hushmeter.checks import BoolArray, FloatArray
 from hushmeter.learn.habits import clean
 from hushmeter.learn.rhythm import cut_days
 from hushmeter.learn.statements import Finding, Findings

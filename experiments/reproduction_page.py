@@ -160,11 +160,11 @@ def _keep_means(item: str, folder: Path, target: Path) -> None:
     table = pd.read_csv(folder / f"{item}.csv")
     if item in SWEPT:
         keys = ["home", "interval_s", SWEPT[item], "epsilon"]
-        values = [c for c in table if c in MEANS or c.startswith("limit of")]
+        values = [c for c in table if c in MEANS or str(c).startswith("limit of")]
         kept = [key for key in keys if key in table]
         table = table.groupby(kept, sort=False)[values].mean().reset_index()
     elif item == "appliances":
-        values = ["alpha", *(c for c in table if c.startswith("best possible"))]
+        values = ["alpha", *(c for c in table if str(c).startswith("best possible"))]
         keys = ["appliance", "attacker", "epsilon"]
         table = table.groupby(keys, sort=False)[values].mean().reset_index()
     measured = {name: 5 for name in table if name != "epsilon"}

@@ -138,6 +138,9 @@ def measure_habits(homes: int, seeds: int) -> Iterator[tuple[str, str, str, Rati
     """Score days away and the first use of working days on simulated households."""
     lives = [hm.synth.household(days=56, interval_s=3600, seed=5000 + s) for s in range(homes)]
     for name, release in RELEASES:
+        if name == "days":
+            # Equal hours are those of a silent meter; `what_is_left` judges sums of days.
+            continue
         away, truth, place, right = [], [], [], []
         for number, home in enumerate(lives):
             for seed in range(seeds if name not in ("raw", "days") else 1):
@@ -228,7 +231,7 @@ def measure_membership(folder: Path) -> Iterator[tuple[str, str, str, Rating]]:
         yield "membership of a day in a sum of five", "15 homes of CityLearn", name, rating
 
 
-def make_table(*, homes: int = 24, seeds: int = 3) -> pd.DataFrame:
+def make_table(*, homes: int = 16, seeds: int = 3) -> pd.DataFrame:
     """Return one row for every threat, data set and release."""
     rows: list[tuple[str, str, str, Rating]] = []
     folder = data_folder()

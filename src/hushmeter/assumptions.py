@@ -223,9 +223,9 @@ class AssumptionCheck:
             return ()
         then = "hold" if self.margin > 2 * largest else "fail"
         return (
-            f"The tolerance covers {found.covered:.2%} of the jumps without a switch. The paper’s δ "
-            f"is the largest of them: with δ = {format_watts(largest)} Assumption 2 would hold, and "
-            f"Assumption 3 would {then} (it {_holds(self.concentrated)} at "
+            f"The tolerance covers {found.covered:.2%} of the jumps without a switch. The paper's "
+            f"δ is the largest of them: with δ = {format_watts(largest)} Assumption 2 would hold, "
+            f"and Assumption 3 would {then} (it {_holds(self.concentrated)} at "
             f"{format_watts(self.tolerance)}).",
         )
 

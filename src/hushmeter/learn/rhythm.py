@@ -457,9 +457,8 @@ FIRST_H, LAST_H = (float(DAY_STARTS_H), 13.0), (18.0, DAY_STARTS_H + 24.0)
 """Hours between which the first and the last use of a day are searched for."""
 LEAST_CONTRAST, MOST_UNEVEN_W = 0.9, 150.0
 """Contrast from which on use is told from quiet, and largest spread of quiet slots [W]."""
-MOST_SPREAD_H, MOST_ERROR_H, MOST_APART_H = 2.5, 0.35, 1.15
-"""Largest distance of the quartiles of a typical hour, its largest standard error, and the largest
-distance of a last use from the steepest fall of the mean day [h]."""
+MOST_SPREAD_H, MOST_ERROR_H = 2.5, 0.35
+"""Largest distance of the quartiles of a typical hour, and its largest standard error [h]."""
 
 
 @dataclass(frozen=True)
@@ -484,7 +483,8 @@ def typical_hours(rhythm: Rhythm) -> dict[tuple[str, bool], TypicalHour]:
     days, chain = rhythm.days, rhythm.chain
     whole = {
         (name, working): _quartiles(rhythm, name, working)
-        for name in ("first", "last")
+        # Cooling that fades in the night looks like use in slots of more than 15 min.
+        for name in (("first", "last") if days.slot_s <= QUARTER_S else ("first",))
         for working in (True, False)
     }
     clear = {key: found for key, found in whole.items() if found and _has_contrast(chain, found[1])}
@@ -554,16 +554,6 @@ def _has_contrast(chain: Chain, hour: float) -> bool:
     """True if use differs from quiet in the part of the day of this hour."""
     part = int(np.searchsorted(PARTS_H, hour, side="right")) - 1
     return bool(chain.contrast[min(part, len(PARTS_H) - 2)] >= LEAST_CONTRAST)
-
-
-def _falls_there(rhythm: Rhythm, name: str, working: bool, hour: float) -> bool:
-    """True unless slots are long and the mean day falls most at another time than the last use.
-
-    Cooling that fades in the night looks like use in long slots.
-    """
-    if name == "first" or rhythm.days.slot_s <= QUARTER_S:
-        return True
-    return abs(steepest_hour(rhythm, name, working) - hour) <= MOST_APART_H
 
 
 def steepest_hour(rhythm: Rhythm, name: str, working: bool) -> float:

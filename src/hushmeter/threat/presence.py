@@ -186,8 +186,8 @@ def _counted_changes(answers: IntArray) -> FloatArray:
         stay[1:, state] = (here & (after == state)).sum(axis=0)
     mean = leave.sum(axis=0) / np.maximum(leave.sum(axis=0) + stay.sum(axis=0), 1)
     left, kept = (np.apply_along_axis(_blur, 0, counts) for counts in (leave, stay))
-    chances: FloatArray = np.clip((left + PRIOR_DAYS * mean) / (left + kept + PRIOR_DAYS), 0.01, 0.9)
-    return chances
+    chances = (left + PRIOR_DAYS * mean) / (left + kept + PRIOR_DAYS)
+    return np.asarray(np.clip(chances, 0.01, 0.9))
 
 
 def _blur(counts: FloatArray) -> FloatArray:
