@@ -396,13 +396,13 @@ def _night(days: Days) -> list[Finding]:
         else (np.quantile(levels, [0.25, 0.75]).tolist())
     )
     tolerance = max(20.0, 0.15 * watts, 2 * noise / np.sqrt(levels.size))
-    text = f"At night (1:30 to 4:30) the home draws about {format_watts(float(f'{watts:.2g}'))}"
-    text += f", give or take {format_watts(float(f'{tolerance:.2g}'))}."
+    about, margin, least, most = (
+        format_watts(float(f"{power:.2g}")) for power in (watts, tolerance, low, high)
+    )
+    spread_text = f", give or take {margin}."
     if not noise:
-        text = (
-            f"{text.split(', give')[0]}; on half of the nights between {format_watts(low)} and "
-            f"{format_watts(high)}."
-        )
+        spread_text = f"; on half of the nights between {least} and {most}."
+    text = f"At night (1:30 to 4:30) the home draws about {about}{spread_text}"
     evidence = {
         "watts": round(watts, 1), "quartiles_w": [round(low, 1), round(high, 1)],
         "count": int(levels.size), "tolerance_w": round(tolerance, 1),

@@ -1,16 +1,26 @@
 """What others can still learn about a household from a release: presence, habits, identity."""
 
-from hushmeter.threat.contract import Rating, Threat, rate, rate_order
-from hushmeter.threat.identity import Identity, Membership
-from hushmeter.threat.presence import Presence
-from hushmeter.threat.remaining import (
-    Remaining,
-    likely_findings,
-    read_for_attack,
-    released_findings,
-    what_is_left,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
+if TYPE_CHECKING:
+    from hushmeter.threat.contract import Rating, Threat, rate, rate_order
+    from hushmeter.threat.identity import Identity, Membership
+    from hushmeter.threat.presence import Presence
+    from hushmeter.threat.remaining import (
+        Remaining,
+        likely_findings,
+        read_for_attack,
+        released_findings,
+        what_is_left,
+    )
+
+_NAMES = {
+    "contract": "Rating Threat rate rate_order",
+    "identity": "Identity Membership",
+    "presence": "Presence",
+    "remaining": "Remaining likely_findings read_for_attack released_findings what_is_left",
+}
 __all__ = [
     "Identity",
     "Membership",
@@ -25,3 +35,11 @@ __all__ = [
     "released_findings",
     "what_is_left",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a threat when it is asked for: `release` needs only what is left."""
+    for module, names in _NAMES.items():
+        if name in names.split():
+            return getattr(import_module(f"hushmeter.threat.{module}"), name)
+    raise AttributeError(f"module 'hushmeter.threat' has no attribute {name!r}")
