@@ -39,6 +39,8 @@ MARGIN = 0.05
 """Share by which answers may exceed those of a guess."""
 BLIND_SHARE = 5
 """One further release without the readings is simulated for every so many releases."""
+USUAL_W = 400.0
+"""Mean power that somebody without the readings assumes [W]: 3500 kWh a year."""
 SINGLE_RUNS_S = 60.0
 """Longest cells in which single runs of appliances show [s]."""
 
@@ -207,10 +209,10 @@ def _compare(before: Sequence[Finding], found: Sequence[Finding]) -> BoolArray:
 def _without_readings(
     trace: Trace, promise: Promise, zone: str, before: Sequence[Finding], seeds: IntArray
 ) -> list[float]:
-    """Share of right statements if the same attacker sees noise around the mean power only."""
+    """Share of right statements if the same attacker sees noise around a usual power only."""
     if promise.exact or not before or not seeds.size:
         return [0.0] * len(before)
-    even = trace.replace_readings(np.full(len(trace), float(np.round(trace.readings.mean()))))
+    even = trace.replace_readings(np.full(len(trace), USUAL_W))
     answers = [_answers(promise.release(even, rng=int(seed)), zone) for seed in seeds]
     right = np.mean([_compare(before, found)[:, 1] for found in answers], axis=0)
     return [float(share) for share in right]
@@ -285,9 +287,13 @@ def _judge(before: Finding, answers: BoolArray, blind: float, exact: bool) -> Re
     `blind` is the share of right answers of the same attacker without the readings.
     """
     right, total = int(answers[:, 1].sum()), len(answers)
-    chance = max(blind, RULES[before.kind][1](before))
+    chance = RULES[before.kind][1](before)
+    # A usual power is that of some homes by coincidence, which says nothing about the others.
+    if before.kind != "night":
+        chance = max(blind, chance)
     upper = right / total if exact else _upper(right, total)
-    gone = upper <= HARMLESS or (not exact and upper <= chance + MARGIN)
+    useless = upper <= HARMLESS or (not exact and upper <= chance + MARGIN)
+    gone = useless and right < total
     guess = f"a guess without the readings would be right {_of_100(chance)} times out of 100"
     what = f"It is stated correctly from {right} of {total} simulated releases; {guess}."
     after = f"Gone. {what}" if gone else f"Still there. {what}"
