@@ -6,6 +6,7 @@ import json
 import shlex
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import hushmeter as hm
@@ -48,6 +49,12 @@ def test_inspect_names_the_next_command_with_the_given_options(folder, tmp_path)
     options = ("--time-column", "When", "--value-column", "Use", "--unit", "kWh", "--stamp", "end",
                "--tz", "Europe/London")  # fmt: skip
     said = run("inspect", folder / "half.csv", *options).stdout.splitlines()[-1]
+    assert said.startswith("Next: hushmeter advise ")
+    run(*shlex.split(said)[2:])
+    week = tmp_path / "week.csv"
+    rows = pd.date_range("2024-01-01", periods=48 * 7, freq="30min").strftime("%Y-%m-%d %H:%M")
+    week.write_text("When,Use\n" + "".join(f"{row},0.2\n" for row in rows))
+    said = run("inspect", week, *options).stdout.splitlines()[-1]
     assert said.startswith("Next: hushmeter release ")
     run(*shlex.split(said)[2:-1], tmp_path / "shared")
     assert (tmp_path / "shared" / "days.csv").exists()

@@ -201,7 +201,10 @@ def test_a_command_gets_its_request_in_one_argument():
             {"epsilon": "0.5", "sensitivity": "200", "clamp": "0,9000", "grid": "0.1"},
             {"epsilon": "0.5", "watts": 200.0, "clamp": (0.0, 9000.0), "grid": "0.1"},
         ),
-        ({"odds": 0.7}, {"odds": 0.7, "hide": list(hm.catalogue)}),
+        (
+            {"odds": 0.7},
+            {"odds": 0.7, "hide": [hm.Appliance.from_words(name) for name in hm.catalogue]},
+        ),
     ],
 )
 def test_options_mean_the_fields_of_a_request(options, fields):

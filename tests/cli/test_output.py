@@ -38,7 +38,7 @@ class Terminal(io.StringIO):
 @pytest.fixture
 def show(monkeypatch):
     """What a call prints on a terminal of forty columns."""
-    monkeypatch.setattr("shutil.get_terminal_size", lambda *_: os.terminal_size((40, 24)))
+    monkeypatch.setattr("shutil.get_terminal_size", lambda *_, **__: os.terminal_size((40, 24)))
     monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.setenv("TERM", "xterm")
 
@@ -75,7 +75,9 @@ ROWS = [["gaussian", "15 min", "1.2 kWh"], ["staircase", "30 min", "12 kWh"]]
 
 @pytest.mark.parametrize("columns", [20, 32, 40, 60, 100])
 def test_a_table_never_breaks_a_word(monkeypatch, columns):
-    monkeypatch.setattr("shutil.get_terminal_size", lambda *_: os.terminal_size((columns, 24)))
+    monkeypatch.setattr(
+        "shutil.get_terminal_size", lambda *_, **__: os.terminal_size((columns, 24))
+    )
     with contextlib.redirect_stdout(Terminal()) as shown:
         print_table("Title", HEAD, ROWS)
     text = re.sub(r"\x1b\[[0-9;]*m", "", shown.getvalue())

@@ -111,7 +111,6 @@ def test_everything_follows_the_slider(page, page_server, example):
         "#release-summary",
         "#cost-tiles",
         "#bounds-summary",
-        "#download-stake",
     ]
     read = lambda: [page.locator(place).text_content() for place in places]  # noqa: E731
     bars = "() => document.getElementById('visibility-chart').data[0].x"

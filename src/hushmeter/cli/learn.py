@@ -153,12 +153,14 @@ def _next(file: Path, options: ReadOptions, trace: Trace) -> str:
     """The next command for the file, with the same options of the reader."""
     from shlex import quote
 
+    from hushmeter.trace import SECONDS_PER_DAY
+
     if trace.names:
         return f"hushmeter learn {quote(str(file))} -o home.toml" + repeat_options(
             options, LEARN_OPTIONS
         )
     name, given = quote(str(file)), repeat_options(options)
-    if trace.interval_s <= SHORT_S:
+    if trace.interval_s <= SHORT_S or len(trace) * trace.interval_s < SECONDS_PER_DAY:
         return f"hushmeter advise {name} --hide kettle{given}"
     return f'hushmeter release {name} --hide "when we get up"{given} -o shared'
 

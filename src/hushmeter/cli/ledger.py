@@ -32,10 +32,10 @@ def init(
     delta: Annotated[
         float, typer.Option(help="Charge the composed ε at this δ, not the sum over all readings.")
     ] = 0.0,
+    json: Json = False,
     tz: Annotated[
         str, typer.Option(help="Time zone of the days and months that are charged.")
     ] = "UTC",
-    json: Json = False,
 ) -> None:
     """Make an empty ledger; an existing one is left unchanged.
 
