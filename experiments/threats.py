@@ -2,7 +2,7 @@
 
 `python -m experiments threats` prints the table; `--save` writes it into docs/threats.md. ECO and
 CityLearn are read from the folder HUSHMETER_DATA (or ../shared/data) and the folder `occupancy`
-beside it, and left out where they are absent. Constants were chosen on the training parts.
+beside it, and left out where they are absent.
 """
 
 from __future__ import annotations
