@@ -129,7 +129,7 @@ def test_every_fault_is_found_as_the_rules_say(rows, cuts, period, time_unit, zo
     assert kept.sum() == blocks.row_counts[~blocks.bad].sum()
     for keeps, (meter, time, *_) in zip(kept, rows, strict=True):
         if keeps:
-            day = str(np.datetime64(time, "s").astype("datetime64[D]"))
+            day = str(midnight(time, zone)[0])
             assert (meter, day if period == "day" else day[:7]) not in wanted
     odd_rows = [
         row
