@@ -152,9 +152,9 @@ def test_the_tolerance_is_reported_at_the_quantile_and_at_the_maximum(spike, ver
     extra[20:] = spike
     check = PLAIN.check(trace_of(states, extra))
     assert check.trace.covered == pytest.approx(98 / 99)
-    (said,) = [line for line in check.sentences if "The paper’s δ" in line]
+    (said,) = [line for line in check.sentences if "The paper's δ" in line]
     assert "covers 98.99% of the jumps" in said
     assert f"with δ = {spike:g} W" in said
     # The margin is 70 W, so that Assumption 3 survives a δ below 35 W.
     assert f"Assumption 3 would {verdict} (it holds at 5 W)" in said
-    assert not any("The paper’s δ" in line for line in PLAIN.check(trace_of(states)).sentences)
+    assert not any("The paper's δ" in line for line in PLAIN.check(trace_of(states)).sentences)
