@@ -58,7 +58,7 @@ def test_the_interval_of_the_meter_does_not_change_hourly_noise(interval_s):
 @settings(max_examples=20)
 @given(
     st.sampled_from(
-        ["kettle", "fridge, tv", "washing machine 1.2 kWh", "car charger", "lamp 12 W 2 h"]
+        ["kettle", "fridge, tv", "washing machine 1.2 kWh", "car charger 7.2 kW", "lamp 12 W 2 h"]
     ),
     st.sampled_from([0.51, 0.55, 0.6, 0.75, 0.9, 0.99]),
     st.sampled_from(list(PURPOSES)),
