@@ -86,7 +86,6 @@ export default {
     there: "Still there:",
     note: "Measured on this computer with {releases} simulated releases. This list is for you alone and is in no receipt.",
     none: "The page found no habit in these readings, so there is nothing to compare.",
-    wait: "The page simulates releases and looks for habits in them.",
   },
 
   home: {
