@@ -75,6 +75,7 @@ def test_from_a_file_to_a_protected_file(open_page, page_server, files, tmp_path
     request = hm.Request(hide="kettle", purpose="hour", tables=["views"])
     promise = request.resolve(hm.metered(trace, ZONE))
     assert page.locator("#plan-sentences li").all_inner_texts()[:2] == list(promise.sentences)
+    page.click("#odds-table summary")
     rows = page.locator("#odds-rows th").all_inner_texts()
     assert rows == [guess.about for guess in promise.guesses]
     assert page.inner_text("#verdict strong") == f"± {promise.errors.hour_w:.3g} W"

@@ -14,6 +14,9 @@ import { extent } from "./window.js";
  * holds the settings that an answer was made with, the unit of protection, the attacker's name, the
  * marks of the findings and the plan.
  */
+/** Odds out of 100; what is nearly certain is not rounded to 100. */
+const shownOdds = (odds) => (odds > 0.9995 ? "> 99.9" : outOf100(odds));
+
 export class Panels {
   #view = null;
   #viewContext = null;
@@ -231,9 +234,14 @@ export class Panels {
 
   /** One small table: how often the best attacker is right, from one use to all days. */
   #showOdds(guesses) {
-    const rows = guesses.map(({ about, odds }) => create("tr", {}, create("th", { scope: "row", lang: "en" }, about), create("td", {}, odds > 0.9995 ? "> 99.9" : outOf100(odds))));
+    const rows = guesses.map(({ about, odds }) => create("tr", {}, create("th", { scope: "row", lang: "en" }, about), create("td", {}, shownOdds(odds))));
     find("odds-rows").replaceChildren(...rows);
     show(find("odds-table"), rows.length > 0);
+    if (rows.length === 0) return;
+    // A day of usual use is never left out, also while the table is folded.
+    const day = guesses.find(({ name }, place) => name === "day" && place > 0);
+    const more = day ? say("cost.odds_day", { day: shownOdds(day.odds) }) : "";
+    find("odds-summary").textContent = say("cost.odds", { first: shownOdds(guesses[0].odds) }) + more;
   }
 
   /** Show the answer to /api/left: what the release leaves of each statement; null hides the list. */
@@ -244,8 +252,9 @@ export class Panels {
       return create("li", { className: gone ? "gone" : "there" }, create("strong", {}, say(gone ? "left.gone" : "left.there")), " ", words, " ", create("span", { className: "soft" }, after.replace(/^(Gone|Still there)\. /, "")));
     };
     find("left").replaceChildren(...(left?.statements ?? []).map(entry));
-    show(find("left-block"), left !== null);
-    find("left-note").textContent = !left ? "" : say(left.statements.length > 0 ? "left.note" : "left.none", { releases: left.releases });
+    const some = (left?.statements.length ?? 0) > 0;
+    show(find("left-block"), some);
+    find("left-note").textContent = some ? say("left.note", { releases: left.releases }) : "";
   }
 
   async #showVisibility() {

@@ -80,7 +80,6 @@ export default {
     gone: "Weg:",
     there: "Noch da:",
     note: "Auf diesem Rechner mit {releases} simulierten Veröffentlichungen gemessen. Diese Liste ist nur für Sie und steht in keinem Beleg.",
-    none: "Die Seite hat in diesen Messwerten keine Gewohnheit gefunden; es gibt also nichts zu vergleichen.",
   },
 
   trace: {
@@ -105,7 +104,8 @@ export default {
     title: "Was es Sie kostet",
     nothing: "Kreuzen Sie an, was niemand erkennen soll. Dann steht hier, was es kostet.",
     wait: "Der Server sucht das Rauschen, das dies mit den geringsten Kosten verbirgt.",
-    odds: "Wie oft der beste Angreifer recht hat, von 100 Malen; eine Münze hat 50-mal recht",
+    odds: "Der beste Angreifer hat {first}-mal von 100 recht, eine Münze 50-mal",
+    odds_day: " (über einen ganzen Tag mit üblichem Verbrauch: {day})",
     per: {
       hour: "in jeder Stunde",
       day: "an jedem Tag",

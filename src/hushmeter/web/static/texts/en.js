@@ -85,7 +85,6 @@ export default {
     gone: "Gone:",
     there: "Still there:",
     note: "Measured on this computer with {releases} simulated releases. This list is for you alone and is in no receipt.",
-    none: "The page found no habit in these readings, so there is nothing to compare.",
   },
 
   home: {
@@ -288,7 +287,8 @@ export default {
   cost: {
     title: "What it costs you",
     nothing: "Tick what nobody should be able to tell. Then this shows what it costs.",
-    odds: "How often the best attacker is right, out of 100; a coin is right 50 times",
+    odds: "The best attacker is right {first} times out of 100, a coin 50 times",
+    odds_day: " (about a whole day of usual use: {day})",
     wait: "The server looks for the noise that hides this at the least cost.",
     per: {
       hour: "in every hour",

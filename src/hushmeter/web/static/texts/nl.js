@@ -80,7 +80,6 @@ export default {
     gone: "Weg:",
     there: "Nog te zien:",
     note: "Gemeten op deze computer met {releases} gesimuleerde publicaties. Deze lijst is alleen voor u en staat in geen enkel bewijs.",
-    none: "De pagina vond in deze meetwaarden geen gewoonte, dus er is niets te vergelijken.",
   },
 
   trace: {
@@ -105,7 +104,8 @@ export default {
     title: "Wat het u kost",
     nothing: "Vink aan wat niemand mag zien. Dan staat hier wat het kost.",
     wait: "De server zoekt de ruis die dit met de laagste kosten verbergt.",
-    odds: "Hoe vaak de beste aanvaller gelijk heeft, van de 100 keer; een munt heeft 50 keer gelijk",
+    odds: "De beste aanvaller heeft {first} van de 100 keer gelijk, een munt 50 keer",
+    odds_day: " (over een hele dag met gewoon verbruik: {day})",
     per: {
       hour: "in elk uur",
       day: "op elke dag",
