@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from hushmeter.appliance_kinds import catalogue
     from hushmeter.assumptions import AssumptionCheck, estimate_tolerance
     from hushmeter.attack.base import Attacker
-    from hushmeter.attack.contract import check_attacker
-    from hushmeter.attack.registry import attackers
+    from hushmeter.attack.registry import attackers, check_attacker
     from hushmeter.home import Appliance, Home, read_home
     from hushmeter.learn.homes import LearntHome, learn_home
     from hushmeter.learn.kmedians import KMedians
@@ -122,8 +121,7 @@ _NAMES = {
     "appliance_kinds": "catalogue",
     "assumptions": "AssumptionCheck estimate_tolerance",
     "attack.base": "Attacker",
-    "attack.contract": "check_attacker",
-    "attack.registry": "attackers",
+    "attack.registry": "attackers check_attacker",
     "home": "Appliance Home read_home",
     "learn.homes": "LearntHome learn_home",
     "learn.kmedians": "KMedians",

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from hushmeter import synth
-from hushmeter.attack.contract import single_switch_trace
 from hushmeter.attack.one_shot import OneShot, round_switches
+from hushmeter.attack.registry import single_switch_trace
 from hushmeter.errors import InputError
 from hushmeter.home import Appliance, Home
 from hushmeter.scoring import accuracy
