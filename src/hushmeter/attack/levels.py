@@ -28,10 +28,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from hushmeter.appliance import Appliance
 from hushmeter.attack.chains import StateArray, outer_sum
 from hushmeter.checks import BoolArray, FloatArray, IntArray, non_negative, positive, whole
 from hushmeter.errors import InputError
-from hushmeter.home import Appliance, Home
+from hushmeter.home import Home
 from hushmeter.trace import Trace
 
 LevelArray = NDArray[np.int8]

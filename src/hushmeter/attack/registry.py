@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from hushmeter.appliance import Appliance
 from hushmeter.attack.base import Attacker
 from hushmeter.checks import BoolArray, FloatArray, positive
 from hushmeter.errors import (
@@ -43,7 +44,7 @@ from hushmeter.errors import (
     NotFittedError,
     UnknownNameError,
 )
-from hushmeter.home import Appliance, Home
+from hushmeter.home import Home
 from hushmeter.noise import Laplace
 from hushmeter.trace import Trace
 
