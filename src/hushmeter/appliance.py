@@ -107,7 +107,6 @@ class Catalogue(Mapping[str, ApplianceKind]):
 
     Examples
     --------
-    >>> import hushmeter as hm
     >>> kettle = hm.catalogue["kettle"]
     >>> kettle.power_w.high, kettle.run_wh.high
     (3100.0, 235.0)
@@ -283,6 +282,11 @@ class Appliance:
     InputError
         If the name is empty, no power is given, a number is not positive and finite, or an upper
         value is below the usual one.
+
+    Examples
+    --------
+    >>> hm.Appliance("kettle", 2000.0, run_s=180.0, high=2200.0).protected_power
+    2200.0
     """
 
     name: str
@@ -351,7 +355,6 @@ class Appliance:
 
         Examples
         --------
-        >>> import hushmeter as hm
         >>> hm.Appliance.from_words("kettle 2100 W 180 s").protected_power
         2100.0
         >>> hm.Appliance.from_words("kettle").protected_power

@@ -92,7 +92,6 @@ class Home:
 
     Examples
     --------
-    >>> import hushmeter as hm
     >>> home = hm.Home([hm.Appliance("kettle", 2000.0), hm.Appliance("fridge", 120.0)], 20.0)
     >>> home.powers.tolist()
     [2000.0, 120.0]
@@ -323,7 +322,6 @@ class Home:
 
         Examples
         --------
-        >>> import hushmeter as hm
         >>> hm.Home.from_words("kettle, oven, car charger 7.4 kW").names
         ('kettle', 'oven', 'car charger 7.4 kW')
         """
@@ -369,6 +367,12 @@ def read_home(path: str | Path) -> Home:
     ------
     DataError
         If the file is missing, is not TOML, or describes no valid home.
+
+    Examples
+    --------
+    >>> hm.Home.from_words("kettle, oven").save("home.toml")
+    >>> hm.read_home("home.toml").names
+    ('kettle', 'oven')
     """
     source = Path(path)
     try:

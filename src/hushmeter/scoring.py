@@ -102,6 +102,12 @@ class Score:
         α_i of each group of columns; empty without groups.
     average_precision : float
         Mean over the same appliances as f1; NaN without probabilities.
+
+    Examples
+    --------
+    >>> found = hm.score([[True], [False]], [[True], [True]], names=["kettle"])
+    >>> found.alpha, round(found["kettle"].f1, 2)
+    (0.5, 0.67)
     """
 
     alpha: float
@@ -198,6 +204,11 @@ def score(
         If shapes differ, or states are not 0 or 1.
     DataError
         If there is nothing to score, or the trace has no true states.
+
+    Examples
+    --------
+    >>> hm.score([[True, False], [False, True]], [[True, False], [True, True]]).alpha
+    0.75
     """
     if isinstance(truth, Trace):
         names = truth.names if names is None else names

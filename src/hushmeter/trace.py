@@ -87,6 +87,11 @@ class Metering:
     InputError
         If a step is negative or not finite, `copies` or `registers` is not a whole number of at
         least 1, or `stretch` is below 1.
+
+    Examples
+    --------
+    >>> hm.Trace([120.0], 60.0, metering=hm.Metering(resolution_w=10.0)).metering.resolution_w
+    10.0
     """
 
     resolution_w: float = 0.0
@@ -145,7 +150,6 @@ class Trace:
 
     Examples
     --------
-    >>> import hushmeter as hm
     >>> trace = hm.Trace([120.0, 2120.0, 2118.0], interval_s=6.0, start="2024-01-01T00:00Z")
     >>> trace.jumps().tolist()
     [0.0, 2000.0, 2.0]
@@ -269,7 +273,6 @@ class Trace:
 
         Examples
         --------
-        >>> import hushmeter as hm
         >>> trace = hm.Trace([120.0, 2120.0], interval_s=6.0, start="2024-01-01T00:00Z")
         >>> trace.derive(states=[[False], [True]], names=["kettle"])
         Trace(2 readings, 6 s, from 2024-01-01T00:00:00Z, 1 appliances)
@@ -438,7 +441,6 @@ class Trace:
 
         Examples
         --------
-        >>> import hushmeter as hm
         >>> trace = hm.Trace([120.0, 2120.0], interval_s=6.0, start="2024-01-01T00:00Z")
         >>> hm.Trace.from_pandas(trace.to_pandas())
         Trace(2 readings, 6 s, from 2024-01-01T00:00:00Z, no truth)

@@ -119,6 +119,11 @@ def open_ledger(
     DataError
         If there is no ledger, it cannot be reached, another version made it, or it protects
         another change than the one to `create` it for.
+
+    Examples
+    --------
+    >>> from hushmeter.ledger import DayChange
+    >>> hm.open_ledger("sqlite:///budget.db", create=DayChange(3000.0, 8000.0)).close()
     """
     if not 0 <= composition_delta < 1:
         raise InputError(f"delta must lie between 0 and 1, got {composition_delta}.")
@@ -155,6 +160,13 @@ class Ledger:
     ----------
     composition_delta : float
         δ' at which releases with Laplace or staircase noise are composed; 0 if they are added up.
+
+    Examples
+    --------
+    >>> from hushmeter.ledger import DayChange
+    >>> with hm.open_ledger("sqlite:///budget.db", create=DayChange(3000.0, 8000.0)) as ledger:
+    ...     ledger.history("meter 1")
+    []
     """
 
     def __init__(self, store: Store) -> None:

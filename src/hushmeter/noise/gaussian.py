@@ -118,6 +118,11 @@ class Gaussian(Mechanism):
         σ [grid steps], if it is not to follow from ε; see `Gaussian.of_sigma`.
     **options
         See `Mechanism`.
+
+    Examples
+    --------
+    >>> round(hm.Gaussian(epsilon=1.0, delta=1e-6, sensitivity=10.0).std, 1)
+    46.5
     """
 
     name: ClassVar[str] = "gaussian"

@@ -190,6 +190,11 @@ class Mechanism(LossDistribution):
     readings one step further apart; Δ_g = Δ/g with `on_grid`; and never more than the width of
     the clamp. If the noise is too wide for the tables of the sampler, the grid is made coarser by
     2, 5, 10, 20, …, and `coarsened` is True.
+
+    Examples
+    --------
+    >>> hm.Laplace(epsilon=1.0, sensitivity=10.0).release([120.0, 2120.0], rng=1).shape
+    (2,)
     """
 
     name: ClassVar[str]

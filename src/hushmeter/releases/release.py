@@ -85,6 +85,13 @@ class Release:
         The part of the receipt for the household alone; None if the release was read from files.
     restored : (means, deviations) or None
         Restored cells [W], which replace the noisy ones in the estimate; see `hm.restore`.
+
+    Examples
+    --------
+    >>> trace = hm.Trace([120.0, 2120.0], interval_s=60.0, start="2024-01-01T00:00Z")
+    >>> done = hm.Request(hide="kettle").resolve(hm.metered(trace)).release(trace, rng=1)
+    >>> done.view_names
+    ('hours', 'days', 'months', 'register')
     """
 
     promise: Promise
@@ -305,6 +312,13 @@ def release(
         count how the meter rounds, or a number was learnt from the same readings.
     DataError
         If a reading cannot be released, or no cell is complete. Nothing is released then.
+
+    Examples
+    --------
+    >>> trace = hm.Trace([120.0, 2120.0], interval_s=60.0, start="2024-01-01T00:00Z")
+    >>> unit = hm.resolve_unit("change", "reading", size=500.0, interval_s=60.0)
+    >>> hm.release(trace, hm.calibrate("laplace", 1.0, unit), unit, rng=1).receipt.epsilon
+    1.0
     """
     _check_types(trace, mechanism, unit)
     promise = promise_of(mechanism, unit, metered(trace, unit.zone), home)
@@ -352,6 +366,12 @@ def release_views(
     Returns
     -------
     Release
+
+    Examples
+    --------
+    >>> day = hm.Trace([120.0] * 48, interval_s=1800.0, start="2024-01-01T00:00Z")
+    >>> hm.release_views(day, hide="kettle", rng=1).view_names
+    ('hours', 'days', 'months', 'typical-day', 'register')
     """
     from hushmeter.releases.request import Request
 

@@ -110,7 +110,6 @@ class Request:
 
     Examples
     --------
-    >>> import hushmeter as hm
     >>> promise = hm.Request(hide="kettle 2100 W 180 s", odds=60).resolve(hm.Metered(3600))
     >>> promise.noise.name, round(promise.errors.hour_w)
     ('gaussian', 208)

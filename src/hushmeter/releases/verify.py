@@ -111,6 +111,14 @@ def verify(path: str | Path, *, key: str | Path | None = None) -> Verification:
     -----
     `verify` shows that the file and its receipt belong together and do not contradict each other.
     It cannot show that the publisher added the noise that the receipt describes.
+
+    Examples
+    --------
+    >>> trace = hm.Trace([120.0, 2120.0], interval_s=60.0, start="2024-01-01T00:00Z")
+    >>> done = hm.Request(hide="kettle").resolve(hm.metered(trace)).release(trace)
+    >>> _ = done.save("out.csv")
+    >>> hm.verify("out.csv").problems
+    ()
     """
     place = Path(path)
     if not place.exists():

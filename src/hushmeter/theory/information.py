@@ -41,7 +41,6 @@ def reading_information(power: float, mechanism: Mechanism, prior: float = 0.5) 
 
     Examples
     --------
-    >>> import hushmeter as hm
     >>> mechanism = hm.Laplace(epsilon=1.0, sensitivity=2000.0, grid=10.0)
     >>> round(reading_information(2000.0, mechanism), 3)
     0.127
