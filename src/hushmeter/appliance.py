@@ -380,18 +380,7 @@ class Appliance:
         return self.levels or (self.power,)
 
     def source_of(self, field: str) -> str:
-        """Where one number comes from.
-
-        Parameters
-        ----------
-        field : str
-            Name of the number, such as "power" or "run_s".
-
-        Returns
-        -------
-        str
-            "typed", "catalogue" or "learnt".
-        """
+        """Where the number of a field comes from: "typed", "catalogue" or "learnt"."""
         return "typed" if field in self.typed else self.source
 
     @property
@@ -433,11 +422,8 @@ class Appliance:
     def at_largest_power(self) -> Appliance | None:
         """Return the appliance with its largest measured power as the protected one.
 
-        Returns
-        -------
-        Appliance or None
-            None if the largest power is unknown or is protected already. The protected run and
-            its energy do not change.
+        None if the largest power is unknown or is protected already. The protected run and its
+        energy do not change.
         """
         if self.max_power is None or self.max_power <= self.protected_power:
             return None

@@ -278,22 +278,10 @@ class Bayes(LoadAttacker):
         return np.stack(columns, axis=1)
 
     def predict_load(self, trace: Trace) -> tuple[FloatArray, FloatArray]:
-        """Mean and standard deviation of the load given all readings and the noise.
+        """Mean and standard deviation of the load [W], given all readings and the noise.
 
-        Parameters
-        ----------
-        trace : Trace
-            Readings with the noise that the attacker knows. [W]
-
-        Returns
-        -------
-        means, deviations : arrays, shape (T,)
-            Of the sum of all appliances and the unmetered load. [W]
-
-        Raises
-        ------
-        InputError
-            If the home has too many joint states for the exact recursions.
+        The load is the sum of all appliances and the unmetered load. Raise `InputError` if the home
+        has too many joint states for the exact recursions.
         """
         self._require_fit("means_")
         if self.approximation_ != "exact":

@@ -140,20 +140,8 @@ class MultiShot(TrackingAttacker, ProbabilisticAttacker):
     def decode(self, seen: Observation, start: BoolArray, below: float = 0.0) -> BoolArray:
         """Decode the increments from a given start; row 0 is corrected like every other row.
 
-        Algorithm 2 calls this for each of its groups.
-
-        Parameters
-        ----------
-        seen : Observation
-        start : array of bool, shape (M,)
-            Increments that are on at the start.
-        below : float
-            Power that the readings may contain beyond these increments: the total power of the
-            groups that are decoded later. [W]
-
-        Returns
-        -------
-        array of bool, shape (T, M)
+        Algorithm 2 calls this for each of its groups. `below` is the power that the readings may
+        contain beyond these increments: the total power of the groups that are decoded later [W].
         """
         order = self._ranking()
         ranked = self._track(seen, start)

@@ -326,25 +326,12 @@ class OneShot(IncrementAttacker):
         initial_state: ArrayLike | None = None,
         rng: RngLike = None,
     ) -> BoolArray:
-        """Predict the rounded switches Δ̄_t of every reading.
+        """Predict the rounded switches Δ̄_t of every reading, shape (T, N).
 
-        Parameters
-        ----------
-        readings, initial_state, rng
-            As in `predict`.
-        known_states : array of bool, shape (T, N), optional
-            True states; the attacker knows row t − 1 at reading t. With ``unexplained="error"``
-            they are required, and the answer to an infeasible jump is wrong for every appliance.
-
-        Returns
-        -------
-        array of bool, shape (T, N)
-            All False at reading 0 and at the start of every contiguous run.
-
-        Raises
-        ------
-        InputError
-            If ``unexplained="error"`` and the true states are not given.
+        There are none at reading 0 and at the start of every contiguous run. If the true states
+        `known_states` (T, N) are given, the attacker knows row t − 1 at reading t.
+        ``unexplained="error"`` requires them: its answer to an infeasible jump is wrong for every
+        appliance. `readings`, `initial_state` and `rng` are as in `predict`.
         """
         seen = self._see(readings, initial_state, rng)
         if known_states is None:

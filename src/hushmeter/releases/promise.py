@@ -372,7 +372,7 @@ class Promise:
         )
 
     def compose_cell(self, change: Change, delta: float) -> Composition:
-        """Return ε and odds if an appliance is on during the whole of one cell."""
+        """Return ε at delta and the odds if a change lasts for the whole of one cell."""
         if not self.joint:
             return compose(self.noise, one_value(change), delta)
         length = self.cells.interval_s

@@ -380,17 +380,8 @@ class Request:
         """Return the wish with hours, days, months and the typical day, if it may have them.
 
         A wish that names its tables, the length of the values, the noise or the span "when" keeps
-        its form, and so do readings that are longer than hours or cover less than a day.
-
-        Parameters
-        ----------
-        metered : Metered
-            What is public about the meter, from `hm.metered(trace)`.
-
-        Returns
-        -------
-        Request
-            The same request if it keeps its form.
+        its form, and so do readings (`metered`) that are longer than hours or cover less than a
+        day.
         """
         stated = self.tables or self.every or self.mechanism or self.span == "when"
         short = metered.interval_s <= SECONDS_PER_HOUR
