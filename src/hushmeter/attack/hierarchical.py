@@ -37,9 +37,7 @@ from hushmeter.home import Home
 class TrackingAttacker(IncrementAttacker):
     """What Algorithms 1 and 2 share: their parameters, which `MultiShot` explains."""
 
-    needs: ClassVar[str] = "appliance powers, the state at the first reading"
     uses_noise: ClassVar[bool] = True
-    recovers_with: ClassVar[dict[str, str] | None] = {"solver": "exact", "direction": "signed"}
 
     def __init__(
         self,
@@ -53,11 +51,8 @@ class TrackingAttacker(IncrementAttacker):
         mechanism: NoiseDistribution | None = None,
         unexplained: str | None = None,
     ) -> None:
-        super().__init__(home)
-        self.solver = one_of("solver", solver, ("relaxed", "exact"))
-        self.direction = one_of("direction", direction, ("absolute", "signed"))
+        super().__init__(home, solver, direction, rounding)
         self.correction = one_of("correction", correction, ("dead-band", "paper", "none"))
-        self.rounding = one_of("rounding", rounding, ("bernoulli", "threshold"))
         self.dead_band = None if dead_band is None else non_negative("dead_band", dead_band)
         self.mechanism = check_mechanism(mechanism)
         self.unexplained = unexplained

@@ -239,9 +239,15 @@ class IncrementAttacker(Attacker):
     A subclass implements `_predict_increments`.
     """
 
-    def __init__(self, home: Home) -> None:
+    needs: ClassVar[str] = "appliance powers, the state at the first reading"
+    recovers_with: ClassVar[dict[str, str] | None] = {"solver": "exact", "direction": "signed"}
+
+    def __init__(self, home: Home, solver: str, direction: str, rounding: str) -> None:
         super().__init__(home)
         self.increments = Increments(home)
+        self.solver = one_of("solver", solver, ("relaxed", "exact"))
+        self.direction = one_of("direction", direction, ("absolute", "signed"))
+        self.rounding = one_of("rounding", rounding, ("bernoulli", "threshold"))
 
     @property
     def _parts(self) -> Home:
@@ -299,9 +305,7 @@ class OneShot(IncrementAttacker):
     """
 
     name: ClassVar[str] = "one-shot"
-    needs: ClassVar[str] = "appliance powers, the state at the first reading"
     assumes: ClassVar[str] = "few switches at a time; every jump explained on its own"
-    recovers_with: ClassVar[dict[str, str] | None] = {"solver": "exact", "direction": "signed"}
 
     def __init__(
         self,
@@ -312,10 +316,7 @@ class OneShot(IncrementAttacker):
         rounding: str = "bernoulli",
         unexplained: str = "nearest",
     ) -> None:
-        super().__init__(home)
-        self.solver = one_of("solver", solver, ("relaxed", "exact"))
-        self.direction = one_of("direction", direction, ("absolute", "signed"))
-        self.rounding = one_of("rounding", rounding, ("bernoulli", "threshold"))
+        super().__init__(home, solver, direction, rounding)
         self.unexplained = one_of("unexplained", unexplained, ("nearest", "all", "none", "error"))
 
     def predict_switches(
