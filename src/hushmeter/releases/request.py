@@ -142,7 +142,9 @@ class Request:
     def __post_init__(self) -> None:
         words = [self.tables] if isinstance(self.tables, str) else self.tables
         expanded = [one for word in words for one in (VIEWS if word == "views" else (word,))]
-        object.__setattr__(self, "tables", tuple(dict.fromkeys(expanded)))
+        # Hours are cells of at most one hour, so the shorter word adds nothing.
+        named = (one for one in expanded if one != CELLS or "hours" not in expanded)
+        object.__setattr__(self, "tables", tuple(dict.fromkeys(named)))
         object.__setattr__(self, "clamp", clamp_bounds(self.clamp))
         for name, allowed in (("protect", PROTECT), ("span", SPANS)):
             if getattr(self, name) is not None:
