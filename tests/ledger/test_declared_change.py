@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from scipy import stats
+from scipy.special import log_ndtr, ndtr, ndtri
 
 import hushmeter as hm
 from hushmeter.errors import InputError
@@ -92,8 +92,8 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
     """δ(ε) of Gaussian noise for a change of μ standard deviations."""
     if mu == 0:
         return 0.0
-    first = stats.norm.cdf(mu / 2 - epsilon / mu)
-    return float(first - math.exp(epsilon + stats.norm.logcdf(-mu / 2 - epsilon / mu)))
+    first = ndtr(mu / 2 - epsilon / mu)
+    return float(first - math.exp(epsilon + log_ndtr(-mu / 2 - epsilon / mu)))
 
 
 def laplace_curve(noise: Noise, moved):
@@ -136,7 +136,7 @@ def covers(case: Published, moved) -> float:
         return loss / epsilon
     left = epsilon - loss
     assert gaussian_delta(left, math.sqrt(mu2)) <= delta * (1 + 1e-6), (case.kind, mu2, epsilon)
-    need = stats.norm.ppf(1 - delta) * math.sqrt(mu2) + mu2 / 2
+    need = ndtri(1 - delta) * math.sqrt(mu2) + mu2 / 2
     low, high = 0.0, need + 10
     for _ in range(60):
         middle = (low + high) / 2

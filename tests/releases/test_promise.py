@@ -17,7 +17,7 @@ from hushmeter.noise.gaussian import analytic_delta, joint_epsilon, joint_odds, 
 from hushmeter.privacy.sensitivity import Change
 from hushmeter.releases.estimate import lengths_of
 from hushmeter.releases.labels import CELLS, VIEWS, cells_of, make_tables
-from hushmeter.releases.promise import complete_days
+from hushmeter.releases.labels import complete_days
 from hushmeter.releases.search import table_noise
 from hushmeter.trace import Metering
 

@@ -19,9 +19,9 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from hushmeter.appliance import Appliance
 from hushmeter.checks import one_of, positive, whole
 from hushmeter.errors import DataError, InputError
-from hushmeter.home import Appliance
 from hushmeter.privacy.units import Metered
 from hushmeter.releases.labels import HOURLY_COST, VIEWS
 from hushmeter.releases.promise import Promise
@@ -40,7 +40,8 @@ from hushmeter.releases.search import (
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Trace, nearest_multiple
 
 if TYPE_CHECKING:
-    from hushmeter.home import Appliance, Home
+    from hushmeter.appliance import Appliance
+    from hushmeter.home import Home
     from hushmeter.noise.mechanism import Mechanism
     from hushmeter.privacy.accounting import UnknownMoment
     from hushmeter.privacy.units import Unit

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from hushmeter.appliance_kinds import catalogue
+from hushmeter.appliance import SOURCES, Appliance, catalogue
 from hushmeter.checks import one_of, positive, seconds
 from hushmeter.errors import InputError
 from hushmeter.formatting import duration_in_words, format_watt_hours, format_watts
-from hushmeter.home import DEFAULT_TOLERANCE, SOURCES, Appliance, Home
+from hushmeter.home import DEFAULT_TOLERANCE, Home
 from hushmeter.noise import find_kind
 from hushmeter.noise.mechanism import MAX_EPSILON, Exact, clamp_bounds, exact
 from hushmeter.privacy.units import (

@@ -13,9 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from hushmeter import synth
+from hushmeter.appliance import Appliance
 from hushmeter.assumptions import estimate_tolerance
 from hushmeter.errors import DataError
-from hushmeter.home import Appliance, Home
+from hushmeter.home import Home
 from hushmeter.learn.homes import (
     LearntHome,
     learn_home,
