@@ -265,6 +265,7 @@ def test_errors_of_released_hours_reach_every_number(use):
         known,
         hourly_sd_w=known.hourly_sd_w + small * known.hourly_sd_se_w,
         forecast_w=known.forecast_w + small * known.forecast_se_w,
+        mean_w=known.mean_w + small * known.hourly_sd_se_w,
     )
     for entry in menu.entries:
         promise = hm.Request(home=SMALL, epsilon=entry.epsilon).resolve(hm.Metered(3600.0))

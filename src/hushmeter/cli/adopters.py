@@ -254,7 +254,7 @@ def _print_sizes(case: BatteryCase, answer: dict[str, Any], files: list[str]) ->
 
 
 @takes_reader_options()
-@takes_request("mechanism", "span", "every", "delta", epsilon=1)
+@takes_request("mechanism", "span", "every", "delta", rare=("span", "every"), epsilon=1)
 def price(
     *,
     trace: Annotated[

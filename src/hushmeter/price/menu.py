@@ -148,7 +148,9 @@ class Sale:
         if before is not None:
             seen = tuple(map(max, seen, before.visibility))
             stay = None if stay is None or before.clusters is None else max(stay, before.clusters)
-        forecast_se = self.load.forecast_w / forecast * self.load.forecast_se_w if forecast else 0.0
+        forecast_se = self.load.hourly_sd_se_w
+        if 0 < forecast < self.load.without_data_w:
+            forecast_se = self.load.forecast_w / forecast * self.load.forecast_se_w
         stay_se = None if stay is None else _stay_error(promise, self.redrawn)
         entry = Entry(
             odds=promise.odds,
@@ -160,7 +162,7 @@ class Sale:
             clusters=stay,
             visibility=seen,
             quality=0.0,
-            forecast_se_w=forecast_se if forecast < self.load.without_data_w else 0.0,
+            forecast_se_w=forecast_se,
             clusters_se=stay_se,
         )
         quality, quality_se = self._quality(entry, promise)
