@@ -71,6 +71,10 @@ def battery(
     ] = None,
     efficiency: Annotated[float, rare_option(help="Efficiency of a round trip, up to 1.")] = 0.9,
     charge: Annotated[float, rare_option(help="Share of the capacity stored at the start.")] = 0.5,
+    away: Annotated[
+        str | None, rare_option(help="Hours in which an electric vehicle is away: 8-17 or 22-6.")
+    ] = None,
+    trip: Annotated[float, rare_option(help="Energy of a vehicle's daily trips in kWh.")] = 0.0,
     controller: Annotated[str, typer.Option(help="direct, reserved or lookahead.")] = "direct",
     interval: Annotated[
         str | None, rare_option(help="Interval at which the battery acts; default: the meter's.")
@@ -119,7 +123,8 @@ def battery(
             refuse_overwrite(output / f"{name}.png", force)
     prices = Prices(energy_price, battery_price)
     acts = None if interval is None else seconds("interval", interval)
-    store = Battery(capacity, power, discharge, efficiency, charge, acts or 6.0)
+    hours = None if away is None else _read_hours(away)
+    store = Battery(capacity, power, discharge, efficiency, charge, acts or 6.0, hours, trip)
     if request.home is None:
         raise InputError(NO_HOME)
     known, trace = _read_house(file, request.home, options)
@@ -130,7 +135,9 @@ def battery(
     unit = request.unit(facts)
     load = trace if unit.window == 1 else trace.coarsen(unit.window * unit.interval_s)
     store = _fit_interval(store, acts, load)
-    control = choose_control(controller, horizon_readings(horizon, load.interval_s))
+    load = store.at_home(load, options.tz or "UTC")
+    period = min(seconds("horizon", horizon), store.home_hours * 3600) if away else horizon
+    control = choose_control(controller, horizon_readings(period, load.interval_s))
     noise = request.with_changes(grid=control_grid(control, unit)).resolve(facts).noise
     mechanism, delta = noise.name, float(request.delta)
     case = BatteryCase(known, load, unit, noise, store, control, prices, max_failure, seed)
@@ -156,6 +163,20 @@ def battery(
         print_json({**answer, "files": files})
     else:
         _print_sizes(case, answer, files)
+
+
+def _read_hours(text: str) -> tuple[float, float]:
+    """Two hours of the day, such as 8-17 or 7:30-16."""
+    try:
+        start, end = (
+            int(hour) + int(minutes or 0) / 60
+            for hour, _, minutes in (part.partition(":") for part in text.split("-"))
+        )
+    except ValueError:
+        raise InputError(
+            f"--away takes two hours of the day, such as 8-17, got {text!r}."
+        ) from None
+    return start, end
 
 
 def _read_house(file: Path, home: Home, options: ReadOptions) -> tuple[Home, Trace]:
@@ -222,6 +243,11 @@ def _describe_battery(
         "assumptions": (
             f"energy costs {prices.energy:.2f} per kWh and a battery {prices.capacity:g} per kWh; "
             f"it lasts {prices.cycle_life:g} cycles or {prices.calendar_life:g} years.",
+            *(
+                ["the sizes are those of storage that is always there."]
+                if case.battery.away
+                else []
+            ),
         ),
     }
 
