@@ -319,6 +319,8 @@ class BoundCurves:
     information: FloatArray
     floor: float  # Accuracy α of the answer “nothing switched”
     max_switches: int  # Largest number U of switches
+    tolerance: float  # The home's tolerance δ [W]
+    largest_tolerance: float  # Domain of Theorem 3: its bound can be positive for smaller δ [W]
 
     def columns(self) -> dict[str, FloatArray]:
         """All curves as columns of one table; the bounds are raw values."""
@@ -439,28 +441,30 @@ def bound_curves(
         form: bounds(home, values, sensitivity=width, max_switches=most, form=form)
         for form in ("corrected", "printed", "integral")
     }
-    bits = laplace_information(home.powers[:, None], scale).mean(axis=0)
+    common: dict[str, Any] = {
+        "epsilon": values,
+        "scale": scale,
+        "information": laplace_information(home.powers[:, None], scale).mean(axis=0),
+        "tolerance": home.tolerance,
+        "largest_tolerance": n / (2 + one_shot.recovery_constant(home.powers)),
+    }
     if trace is not None:
         counts = trace.switches[~trace.run_starts].sum(axis=1)
         forms["corrected"] = _observed_bounds(home, scale, counts)
         return BoundCurves(
-            epsilon=values,
-            scale=scale,
             exact=exact_curve(home, scale, trace=trace),
             limit=observed_limit(home, trace, scale),
-            information=bits,
             floor=1 - float(counts.mean()) / n,
             max_switches=int(counts.max()),
+            **common,
             **forms,
         )
     return BoundCurves(
-        epsilon=values,
-        scale=scale,
         exact=exact_curve(home, scale, max_switches=most),
         limit=switch_limit(laplace_limit(home.powers[:, None], scale), share).mean(axis=0),
-        information=bits,
         floor=1 - share,
         max_switches=most,
+        **common,
         **forms,
     )
 
