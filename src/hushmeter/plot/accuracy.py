@@ -206,7 +206,7 @@ def _shade_domain(axes: Axes, x: FloatArray, inside: BoolArray, side: str) -> No
     if inside.any():
         axes.fill_between(
             x, 0, 1, where=inside.tolist(), transform=axes.get_xaxis_transform(),
-            facecolor="none", edgecolor=RED, hatch=HATCHES[side], alpha=0.18, linewidth=0,
+            facecolor="none", edgecolor=RED, hatch=HATCHES[side], alpha=0.1, linewidth=0,
             zorder=0, label=f"domain of the printed {side} bound",
         )  # fmt: skip
 
@@ -218,9 +218,11 @@ def _name_line(axes: Axes, x: FloatArray, line: FloatArray, words: str, color: s
         return
     last = int(drawn[-1])
     side = "right" if last > x.size / 2 else "left"
+    # A lower bound is named below its line, so that two lines that meet keep both names.
+    below = words.startswith("lower")
     axes.annotate(
-        words, (x[last], line[last]), (0, 3), textcoords="offset points", ha=side, va="bottom",
-        fontsize=7, color=color,
+        words, (x[last], line[last]), (0, -3 if below else 3), textcoords="offset points", ha=side,
+        va="top" if below else "bottom", fontsize=7, color=color,
     )  # fmt: skip
 
 
@@ -374,7 +376,7 @@ def _draw_bound_panel(axes: Axes, curves: BoundCurves, heading: str) -> None:
             f"outside the domain of Theorem 3: δ = {curves.tolerance:.3g} W,\n"
             f"its bound can be positive for δ < {curves.largest_tolerance:.3g} W"
         )
-        axes.text(0.02, 0.02, words, transform=axes.transAxes, fontsize=7, color=RED)
+        axes.text(0.02, 0.05, words, transform=axes.transAxes, fontsize=7, color=RED)
     axes.set_ylim(-0.03, 1.06)
     if x.size > 1:
         axes.set_xlim(x.min(), x.max())
