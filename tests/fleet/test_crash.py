@@ -54,6 +54,11 @@ class Jobs:
         self._process.stdin.write(line + "\n")
         self._process.stdin.flush()
 
+    def warm(self, command):
+        """Run a command once, so that later forks need not load its code."""
+        self._tell(json.dumps({"command": command, "warm": True}))
+        assert self._answer() == {"status": 0}
+
     def run(self, order, *, delay=None):
         """Status and number of calls; killed from outside after `delay` seconds if given."""
         self._tell(json.dumps(order))
