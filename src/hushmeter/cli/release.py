@@ -122,8 +122,8 @@ def release(
         request = request.as_calendar(facts)
     promise = request.resolve(facts)
     check_place(promise, output)
+    account: dict[str, Any] = {"meter": ledger_meter, "stream": stream, "force": force}
     if unfinished:
-        account = {"meter": str(ledger_meter), "stream": stream, "force": force}
         _finish_interrupted(str(ledger), promise, recording, output, json, account)
         return
     done = promise.release(recording.trace, rng=seed)
@@ -137,8 +137,7 @@ def release(
     else:
         from hushmeter.releases.payment import save_paid
 
-        account = {"meter": ledger_meter, "stream": stream}
-        files, payment = save_paid(ledger, done, output, force=force, signing_key=sign, **account)
+        files, payment = save_paid(ledger, done, output, signing_key=sign, **account)
         warnings.append(payment.sentence)
     if json:
         _print_json(done, recording, warnings, files)
