@@ -573,7 +573,10 @@ def spread_days(task: Task, columns: Sequence[Column]) -> tuple[list[Column], Ra
         f"values ({unit})" if unit else "values", "", pa.array(values, from_pandas=True), ".",
         "number",
     )  # fmt: skip
-    kept = [c for i, c in enumerate(columns) if i not in set(places) and c is not dates[0]]
+    # What stands between the times of the day, such as marks of quality, belongs to single values.
+    inside = range(min(places), max(places) + 2)
+    kept = [c for i, c in enumerate(columns) if c is not dates[0]
+            and not (i in places or (i in inside and c.kind == "text"))]  # fmt: skip
     keys = [replace(c, data=c.data.take(pa.array(rows))) for c in kept if c.kind == "text"
             or (c.kind == "number" and c.names_meter)]  # fmt: skip
     table = [time, value, *keys]
