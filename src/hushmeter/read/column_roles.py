@@ -111,7 +111,8 @@ def _rank(column: Column, columns: Sequence[Column]) -> tuple[int, bool] | None:
         rank = ROLES[role]
     elif column.kind == "range":
         whole = read_clock(_range_start(column)) is None
-        rank = 1 if whole else None
+        # Beside other times, a range that many rows share is a period of bills.
+        rank = (6 if len(column.data.unique()) < 0.5 * len(column.data) else 1) if whole else None
     elif column.kind == "date":
         partner = _clock_of(columns, "start") or _clock_of(columns, "end")
         rank = (2 if partner else 5) + (role == "end") + 2 * (role == "other")
