@@ -4,8 +4,7 @@ The released values are seen through the likelihood of their noise. *Without lab
 the hours of a day tells an empty home, which draws what it draws in its quietest hours, from people
 at home, who are active in most hours; the chances to leave and to return are those of simulated
 households. *With labels*, the distributions of both answers come from the labelled days, and a
-logistic regression joins the same chain, with these distributions and without, the likelihood
-ratios of the hours around, and the clock.
+logistic regression joins their likelihood ratios in the hours around with the clock.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from __future__ import annotations
 from typing import Self
 
 import numpy as np
-from scipy.special import logit
 
 from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.errors import DataError
@@ -38,7 +36,7 @@ MIXED = 0.02
 WINDOWS = (1, 3, 9)
 """Hours whose mean likelihood ratio is used."""
 MOST_RATIO = 3.0
-"""Largest logarithm of the odds of one hour."""
+"""Largest logarithm of the likelihood ratio of one hour."""
 PENALTIES = (1.0, 3.0, 10.0, 30.0)
 """Ridge penalties of the regression, from which cross-validation over the known days chooses."""
 FOLDS = 4
@@ -104,22 +102,19 @@ def without_labels(days: Days) -> FloatArray:
     quiet /= quiet.sum()
     active = np.maximum(whole - QUIET * quiet, 0)
     active /= active.sum()
-    present = np.zeros(days.watts.shape)
+    change, present = _public_changes(days), np.zeros(days.watts.shape)
     known = np.isfinite(days.watts)
     for _ in range(ROUNDS):
         low, high = likelihood @ quiet, likelihood @ active
         home = IDLE * low + (1 - IDLE) * high
-        present = _present(np.stack([low, home], axis=-1), days)
+        forward, backward, _scale = forward_backward(
+            np.stack([low, home], axis=-1), change, AT_FIRST
+        )
+        present = (forward * backward)[..., 1]
         busy = present * (1 - IDLE) * high / home
         quiet = _update(quiet, (1 - busy)[known] / low[known], rows)
         active = _update(active, busy[known] / high[known], rows)
     return present
-
-
-def _present(density: FloatArray, days: Days) -> FloatArray:
-    """Probability that somebody is at home, from the likelihoods of both answers by a chain."""
-    forward, backward, _ = forward_backward(density, _public_changes(days), AT_FIRST)
-    return np.asarray((forward * backward)[..., 1])
 
 
 def _update(weights: FloatArray, shares: FloatArray, rows: FloatArray) -> FloatArray:
@@ -155,11 +150,9 @@ class _Labelled:
     def features(self, days: Days) -> FloatArray:
         """Return what the regression uses about every slot, shape (D, S, F)."""
         likelihood = point_likelihoods(days.watts, days.noise_w, self._points)
-        density = likelihood @ self._weights.T
-        ratio = np.clip(np.log(density[..., 1] / density[..., 0]), -MOST_RATIO, MOST_RATIO)
-        chains = [_present(density, days), without_labels(days)]
-        columns = [np.clip(logit(chain), -MOST_RATIO, MOST_RATIO) for chain in chains]
-        columns += [_window(ratio, width) for width in WINDOWS]
+        absent, present = np.moveaxis(likelihood @ self._weights.T, -1, 0)
+        ratio = np.clip(np.log(present / absent), -MOST_RATIO, MOST_RATIO)
+        columns = [_window(ratio, width) for width in WINDOWS]
         angle = 2 * np.pi * days.hours / 24
         kind = days.working[:, None].astype(float)
         columns += [ratio.mean(axis=1, keepdims=True), kind]
