@@ -303,7 +303,8 @@ class Promise:
             one = f"one released value ({short_duration(length)}), at a known time"
             odds = max(self._one_cell(change, DELTA).odds for change in changes)
             rows.insert(span == "day", Guess("value", one, odds))
-        if unknown is not None and unknown.moments > 1:
+        # Sums of days move alike at all times of the day.
+        if unknown is not None and unknown.moments > 1 and unknown.odds < self.odds:
             many = f"{unknown.moments} times of the day"
             rows[:0] = [
                 Guess("unknown", f"one use at one of {many}, all equally likely", unknown.odds),
@@ -366,14 +367,11 @@ class Promise:
         """Two sentences: what is hidden, and to which odds, always with those of a whole day."""
         first, *others = self.guesses
         coin = "a coin is right 50 times"
-        day = [guess for guess in others if guess.name == "day"]
-        more = "".join(f" About {guess.about}, it is {guess.text} times." for guess in day)
         ways = self.unit.rearranged
         if not self.unit.changes:
             return (
                 f"Hidden: {self.unit.sentence}.",
-                f"{same_sums(ways)} are released with the same probabilities{self._rounding}. Not "
-                f"hidden: {still_shown(ways)}.",
+                f"{self._relation} Not hidden: {still_shown(ways)}.",
             )
         odds = f"more than {first.text} times out of 100"
         if self.unit.span == "when":
@@ -384,27 +382,25 @@ class Promise:
                 f"of the day it was; {coin}. The sums of the days are published {how} and show "
                 "whether it ran. This holds for homes that feed nothing into the grid.",
             )
-        unknown = self.unknown
-        if unknown is not None and unknown.moments > 1 and unknown.odds < self.odds:
-            more = f" Whoever does not know when to look is right {unknown.sentence}.{more}"
-        if ways:
-            more += f" {same_sums(ways)} are released with the same probabilities{self._rounding}."
+        day = "".join(
+            f", and about {guess.about}, more than {guess.text} times"
+            for guess in others
+            if guess.name == "day"
+        )
+        more = f" {self._relation} Not hidden: {still_shown(ways)}." if ways else ""
         return (
             f"Hidden: {_hidden(self.unit)}.",
             "Nobody who has the released values can be right about whether it happened "
-            f"{odds}; {coin}.{more}",
+            f"{odds}{day}; {coin}.{more}",
         )
 
     @property
-    def _rounding(self) -> str:
-        """How the rounding of the meter is counted, as the end of a clause."""
-        if self._order_lengths.any():
-            shown = self._order_guesses()[0].text
-            return f", up to what the meter rounds: the noise hides this to {shown} out of 100"
+    def _relation(self) -> str:
+        """Which files cannot be told apart, if use is rearranged."""
         metering = self.unit.metering
-        if metering.resolution_w or metering.register_step_w:
-            return ""
-        return " (this is about the readings as the file has them, however the meter rounds)"
+        stated = bool(metering.resolution_w or metering.register_step_w)
+        odds = self._order_guesses()[0].odds
+        return same_sums(self.unit.rearranged, odds, rounding_stated=stated)
 
     @property
     def sources(self) -> tuple[str, ...]:
