@@ -161,7 +161,8 @@ def check_place(promise: Promise, target: Path) -> None:
     kind = meter_format(target)
     if promise.joint or promise.tables[0].name != CELLS:
         raise InputError(
-            f"a release of several tables is written as a folder; name one without {target.suffix}."
+            "sums of days, months and other tables are written as a folder, not as one series; "
+            f"choose a name without {target.suffix}."
         )
     if kind == "xml" and when:
         raise InputError(

@@ -215,6 +215,7 @@ def table_noise(sigma: float, length: float, grid: Fraction, delta: float) -> Ga
 
 def candidates(request: Request, metered: Metered) -> list[Request]:
     """Return requests with a length of the cells and a mechanism each, which may meet a wish."""
+    request = with_local_days(request, metered)
     if request.several:
         return [request]
     names = tuple(MECHANISMS) if request.mechanism is None else (request.mechanism,)
@@ -222,6 +223,15 @@ def candidates(request: Request, metered: Metered) -> list[Request]:
     return [
         request.with_changes(every=every, mechanism=name) for every in lengths for name in names
     ]
+
+
+def with_local_days(request: Request, metered: Metered) -> Request:
+    """Return a wish for days or months of a zone with tables of them.
+
+    A day of a zone is not always 24 hours long, so that a series of 24 hours does not have it.
+    """
+    local = metered.zone != "UTC" and request.purpose in ("day", "month")
+    return request.as_calendar(metered) if local else request
 
 
 def _resolutions(request: Request, metered: Metered) -> list[float]:
@@ -289,6 +299,7 @@ def _share_at_odds(request: Request, metered: Metered, unit: Unit, goal: float) 
 
 def find_best(request: Request, metered: Metered) -> Promise:
     """Return the promise with the least error for the purpose of a wish."""
+    request = with_local_days(request, metered)
     # The noise of cells alone does not depend on the times, so the search leaves them out.
     facts = metered if request.tables else replace(metered, times=None)
     found = least_error(candidates(request, facts), facts)
