@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from hushmeter.appliance import Appliance
 from hushmeter.checks import one_of, positive, whole
 from hushmeter.errors import DataError, InputError
+from hushmeter.noise import DEFAULT_KIND, SHARING_KIND
 from hushmeter.privacy.units import Metered
 from hushmeter.releases.labels import CELLS, HOURLY_COST, VIEWS
 from hushmeter.releases.promise import Promise
@@ -304,7 +305,7 @@ def _candidates(
         return [request]
     found = candidates(request, metered) if "series" in wanted else []
     short = metered.interval_s <= SECONDS_PER_DAY / 2
-    plain = request.chosen_span() != "when" and request.mechanism in (None, "gaussian")
+    plain = request.chosen_span() != "when" and request.mechanism in (None, SHARING_KIND)
     if "calendar" in wanted and not measured and short and plain:
         own = replace(request, mechanism=None).as_calendar(metered)
         views = [replace(own, tables=VIEWS, hourly_cost=cost) for cost in HOURLY_COSTS]
@@ -459,7 +460,9 @@ def _ways(wish: Request, metered: Metered, forms: Sequence[str]) -> list[Request
     every = nearest_multiple(max(longest, metered.interval_s), metered.interval_s)
     ways = []
     if "series" in forms and not with_local_days(wish, metered).several:
-        ways += [replace(wish, every=every, mechanism=name) for name in ("gaussian", "laplace")]
+        ways += [
+            replace(wish, every=every, mechanism=name) for name in (SHARING_KIND, DEFAULT_KIND)
+        ]
     # The hours of a calendar have larger errors than a series of hours.
     if "calendar" in forms and wish.purpose != "hour":
         tables = wish.as_calendar(metered)
