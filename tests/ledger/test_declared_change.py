@@ -27,7 +27,7 @@ from hushmeter.fleet.sum_terms import Run
 from hushmeter.ledger import DayChange, open_ledger
 from hushmeter.noise import parse_mechanism
 from hushmeter.privacy.units import calibrate, resolve_unit
-from hushmeter.releases.payment import pay_for_release
+from hushmeter.releases.payment import bill_of
 from hushmeter.trace import Metering
 
 HOUR = 3600
@@ -275,9 +275,8 @@ def series(rng, folder) -> Published:
     )
     done = hm.release(trace, noise, unit)
     url, delta = f"sqlite:///{folder}/l.db", 1e-6 if composing else 0.0
-    open_ledger(url, create=change, composition_delta=delta).close()
-    with pay_for_release(url, done, meter="m"):
-        pass
+    with open_ledger(url, create=change, composition_delta=delta) as ledger:
+        bill_of(done, ledger, meter="m").pay(ledger)
     days_paid, paid = charged(url, "m")
     length = np.timedelta64(int(interval * window), "s")
     seconds = done.trace.times.astype("datetime64[s]")
@@ -327,9 +326,8 @@ def views(rng, folder) -> Published:
         grid=float(rng.choice([1, 10])),
     )  # fmt: skip
     url = f"sqlite:///{folder}/l.db"
-    open_ledger(url, create=change).close()
-    with pay_for_release(url, done, meter="m"):
-        pass
+    with open_ledger(url, create=change) as ledger:
+        bill_of(done, ledger, meter="m").pay(ledger)
     _, paid = charged(url, "m")
     places = np.arange(count) // (cell // interval)
     local = [

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hushmeter.checks import FloatArray
+from hushmeter.checks import BoolArray, FloatArray
 from hushmeter.plot.figure import BLUE, GREEN, GREY, PURPLE, RED, new_figure, panel_grid
 
 if TYPE_CHECKING:
@@ -184,6 +184,8 @@ def _draw_bounds(axes: Axes, table: pd.DataFrame, name: str, found: Bounds, plac
         label = name if side == "lower" else None
         axes.plot(x, line, color=color, linestyle=dashes, linewidth=1.2, label=label)
         _name_line(axes, x, line, f"{side}, {found.form}", color)
+        if found.form == "printed":
+            _shade_domain(axes, x, ~vacuous, side)
         if vacuous.any():
             axes.plot(
                 x[vacuous],
@@ -196,6 +198,19 @@ def _draw_bounds(axes: Axes, table: pd.DataFrame, name: str, found: Bounds, plac
             )
 
 
+HATCHES = {"lower": "//", "upper": "\\\\"}
+
+
+def _shade_domain(axes: Axes, x: FloatArray, inside: BoolArray, side: str) -> None:
+    """Hatch the range of ε in which a printed bound lies between 0 and 1."""
+    if inside.any():
+        axes.fill_between(
+            x, 0, 1, where=inside.tolist(), transform=axes.get_xaxis_transform(),
+            facecolor="none", edgecolor=RED, hatch=HATCHES[side], alpha=0.1, linewidth=0,
+            zorder=0, label=f"domain of the printed {side} bound",
+        )  # fmt: skip
+
+
 def _name_line(axes: Axes, x: FloatArray, line: FloatArray, words: str, color: str) -> None:
     """Write what a line is beside its last point that is drawn."""
     drawn = np.flatnonzero(np.isfinite(line))
@@ -203,9 +218,11 @@ def _name_line(axes: Axes, x: FloatArray, line: FloatArray, words: str, color: s
         return
     last = int(drawn[-1])
     side = "right" if last > x.size / 2 else "left"
+    # A lower bound is named below its line, so that two lines that meet keep both names.
+    below = words.startswith("lower")
     axes.annotate(
-        words, (x[last], line[last]), (0, 3), textcoords="offset points", ha=side, va="bottom",
-        fontsize=7, color=color,
+        words, (x[last], line[last]), (0, -3 if below else 3), textcoords="offset points", ha=side,
+        va="top" if below else "bottom", fontsize=7, color=color,
     )  # fmt: skip
 
 
@@ -351,6 +368,15 @@ def _draw_bound_panel(axes: Axes, curves: BoundCurves, heading: str) -> None:
         _name_line(axes, x[: x.size // 3], line[: x.size // 3], f"{words}, corrected", BLUE)
     _draw_printed(axes, x, curves.printed.lower, "printed bounds", "Theorem 3, printed")
     _draw_printed(axes, x, curves.printed.upper, None, "Theorem 4, printed")
+    for side in ("lower", "upper"):
+        vacuous = np.asarray(getattr(curves.printed, side).vacuous)
+        _shade_domain(axes, x, ~vacuous, side)
+    if curves.tolerance >= curves.largest_tolerance:
+        words = (
+            f"outside the domain of Theorem 3: δ = {curves.tolerance:.3g} W,\n"
+            f"its bound can be positive for δ < {curves.largest_tolerance:.3g} W"
+        )
+        axes.text(0.02, 0.05, words, transform=axes.transAxes, fontsize=7, color=RED)
     axes.set_ylim(-0.03, 1.06)
     if x.size > 1:
         axes.set_xlim(x.min(), x.max())

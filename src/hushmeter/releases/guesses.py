@@ -80,7 +80,8 @@ def _single_guesses(promise: Promise, changes: Sequence[Change], day: Guess) -> 
         one = f"one released value ({short_duration(length)}), at a known time"
         odds = max(promise.compose_cell(change, DELTA).odds for change in changes)
         rows.insert(span == "day", Guess("value", one, odds))
-    if unknown is not None and unknown.moments > 1:
+    # Sums of days move alike at all times of the day.
+    if unknown is not None and unknown.moments > 1 and unknown.odds < promise.odds:
         many = f"{unknown.moments} times of the day"
         rows[:0] = [
             Guess("unknown", f"one use at one of {many}, all equally likely", unknown.odds),
@@ -147,14 +148,11 @@ def promise_in_words(promise: Promise) -> tuple[str, str]:
     """Two sentences: what is hidden, and to which odds, always with those of a whole day."""
     first, *others = promise.guesses
     coin = "a coin is right 50 times"
-    day = [guess for guess in others if guess.name == "day"]
-    more = "".join(f" About {guess.about}, it is {guess.text} times." for guess in day)
     ways = promise.unit.rearranged
     if not promise.unit.changes:
         return (
             f"Hidden: {promise.unit.sentence}.",
-            f"{same_sums(ways)} are released with the same probabilities{_rounding(promise)}. Not "
-            f"hidden: {still_shown(ways)}.",
+            f"{_relation(promise)} Not hidden: {still_shown(ways)}.",
         )
     odds = f"more than {first.text} times out of 100"
     if promise.unit.span == "when":
@@ -165,27 +163,25 @@ def promise_in_words(promise: Promise) -> tuple[str, str]:
             f"of the day it was; {coin}. The sums of the days are published {how} and show "
             "whether it ran. This holds for homes that feed nothing into the grid.",
         )
-    unknown = promise.unknown
-    if unknown is not None and unknown.moments > 1 and unknown.odds < promise.odds:
-        more = f" Whoever does not know when to look is right {unknown.sentence}.{more}"
-    if ways:
-        more += f" {same_sums(ways)} are released with the same probabilities{_rounding(promise)}."
+    day = "".join(
+        f", and about {guess.about}, more than {guess.text} times"
+        for guess in others
+        if guess.name == "day"
+    )
+    more = f" {_relation(promise)} Not hidden: {still_shown(ways)}." if ways else ""
     return (
         f"Hidden: {_hidden(promise.unit)}.",
         "Nobody who has the released values can be right about whether it happened "
-        f"{odds}; {coin}.{more}",
+        f"{odds}{day}; {coin}.{more}",
     )
 
 
-def _rounding(promise: Promise) -> str:
-    """How the rounding of the meter is counted, as the end of a clause."""
-    if promise.order_lengths.any():
-        shown = _order_guesses(promise)[0].text
-        return f", up to what the meter rounds: the noise hides this to {shown} out of 100"
+def _relation(promise: Promise) -> str:
+    """Which files cannot be told apart, if use is rearranged."""
     metering = promise.unit.metering
-    if metering.resolution_w or metering.register_step_w:
-        return ""
-    return " (this is about the readings as the file has them, however the meter rounds)"
+    stated = bool(metering.resolution_w or metering.register_step_w)
+    odds = _order_guesses(promise)[0].odds
+    return same_sums(promise.unit.rearranged, odds, rounding_stated=stated)
 
 
 def _hidden(unit: Unit) -> str:
