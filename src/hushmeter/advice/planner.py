@@ -206,7 +206,7 @@ class Advice:
     --------
     >>> advice = hm.advise(hm.Request(hide="kettle"), hm.Metered(900))
     >>> advice.best.form, round(advice.promise.odds, 2)
-    ('series', 0.6)
+    ('calendar', 0.6)
     """
 
     goal: Goal
