@@ -164,7 +164,8 @@ def stage(
     make_folder(next(iter(contents)).parent, public=True)
     folder.mkdir(mode=0o700)
     for number, (path, content) in enumerate(contents.items()):
-        _create(folder / f"{number}-{path.name}", content, public=path not in private)
+        with one_sentence(path):
+            _create(folder / f"{number}-{path.name}", content, public=path not in private)
     flush_folder(folder)
 
 
@@ -249,7 +250,8 @@ def _temporary_name(path: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             if name.is_dir():
-                shutil.rmtree(name)
+                shutil.rmtree(name, ignore_errors=True)
+                name.rmdir()
             else:
                 name.unlink()
 

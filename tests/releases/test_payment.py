@@ -149,7 +149,7 @@ def test_killed_between_the_payment_and_the_name(jobs, tmp_path, name, force, mo
             promise_of(trace, tables=tables).release(trace).save(output)
             command.append("--force")
         if number == 0:
-            jobs.warm(command)
+            jobs.warm({"command": command})
             continue
         if len(calls) < len(STEPS):
             within = STEPS[len(calls)]
