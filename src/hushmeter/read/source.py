@@ -171,6 +171,9 @@ class MemoryFile(SystemPath):
             super().__init__(name)
         self.data, self.most_values = data, most_values
 
+    def __reduce__(self) -> Any:
+        return MemoryFile, (str(self), self.data, self.most_values)
+
     def __fspath__(self) -> NoReturn:
         raise DataError(f"{self} is only in memory, and this format needs a file.")
 
