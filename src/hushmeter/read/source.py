@@ -20,7 +20,7 @@ from pkgutil import resolve_name
 from typing import Any, BinaryIO, NoReturn
 
 from hushmeter.errors import DataError, HushmeterError, InputError, TooLargeError
-from hushmeter.read.headers import find_source
+from hushmeter.read.headers import find_source, has_word, split_words
 from hushmeter.read.recording import Chooser, Recording, Series, Task
 
 GZIP_MAGIC = b"\x1f\x8b"
@@ -30,6 +30,8 @@ ENCRYPTED = 1
 """Flag of an encrypted file in a zip archive."""
 OLE_MAGIC = b"\xd0\xcf\x11\xe0"
 HEAD_BYTES = 1 << 18
+WINDOWS = ("latin-1", "cp1250")
+HEADER_LISTS = ("use", "import", "export", "production", "stamps", "starts", "ends", "remarks")
 TEXT_CAP = 1 << 28
 SQLITE_CAP = 1 << 31
 STREAM_CAP = 1 << 33
@@ -132,7 +134,7 @@ def open_text(path: Path, cap: int = TEXT_CAP) -> Iterator[io.TextIOWrapper]:
 
 
 def find_encoding(head: bytes) -> str:
-    """UTF-16 by its mark, UTF-8 where the bytes allow it, else Windows' Latin-1."""
+    """UTF-16 by its mark, UTF-8 where the bytes allow it, else one of Western or Central Europe."""
     if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return "utf-16"
     # UTF-16 without its mark has a zero in every second byte of plain text.
@@ -145,8 +147,14 @@ def find_encoding(head: bytes) -> str:
     except UnicodeDecodeError as error:
         # The head may end inside a character of several bytes.
         if error.start < len(head) - 4:
-            return "latin-1"
+            return max(WINDOWS, key=lambda name: _known_words(head, name))
     return "utf-8-sig"
+
+
+def _known_words(head: bytes, encoding: str) -> int:
+    """How many words of headers the first lines have in an encoding of one byte for each letter."""
+    words = set(split_words(head[:4096].decode(encoding, "replace")))
+    return sum(has_word(word, *HEADER_LISTS) for word in words)
 
 
 if sys.platform == "win32":
