@@ -313,7 +313,9 @@ class Layout:
     values: tuple[str, ...]  # Columns that are added up to the reading of the meter
     unit: str | None = None  # Unit of the values; None if the file or the user states it
     end: str | None = None  # Column of the end of the interval
-    stamp: str = "start"  # Whether times name the start or the end of an interval
+    # Whether times name the start or the end of an interval; "after" for a counter that is read
+    # an interval after the time beside it
+    stamp: str = "start"
     counter: bool = False  # True if the values are those of a counter
     step: float | None = None  # Step of the counter or the readings, in `unit`
     tz: str | None = None  # Zone of times that carry none

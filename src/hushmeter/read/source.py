@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, NoReturn
 
 from hushmeter.errors import DataError, HushmeterError, InputError, TooLargeError
 from hushmeter.read.headers import find_source, has_word, split_words
-from hushmeter.read.recording import Chooser, Recording, Series, Task
+from hushmeter.read.recording import Chooser, ReadOptions, Recording, Series, Task
 
 GZIP_MAGIC = b"\x1f\x8b"
 ZIP_MAGIC = b"PK\x03\x04"
@@ -441,6 +441,20 @@ def read_file(task: Task) -> Recording:
     task.reasons.append(f"The first bytes are those of the format {form.name}.")
     found = form.read(task)
     return found if isinstance(found, Recording) else assemble(task, found)
+
+
+def explain(path: Path, options: ReadOptions) -> list[str]:
+    """Which rule decided about the format, the columns, the unit, the zone and the rows."""
+    task = Task(path, options, "beside")
+    try:
+        found = read_file(task)
+    except HushmeterError as error:
+        return [*task.reasons, *task.notes, f"Refused: {error}"]
+    facts = found.public
+    read = (
+        f"Read: {facts.readings} rows of {facts.interval_s:g} s from {facts.start} to {facts.end}."
+    )
+    return [*task.reasons, *facts.notes, *found.remarks, read]
 
 
 def recognise(path: Path) -> Format:

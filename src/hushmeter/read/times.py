@@ -17,7 +17,6 @@ from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.clock import SECOND, is_utc, times_shown, utc_times
 from hushmeter.errors import DataError
 from hushmeter.read.headers import load_words, months, weekday
-from hushmeter.read.recording import UTC_CLOCK
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, TimeArray
 
 LATEST = 7_258_118_400  # 2200-01-01, in unix seconds
@@ -514,16 +513,3 @@ def _second_visits(local: IntArray, twice: BoolArray) -> BoolArray:
         seen.add(value)
         last = value
     return second
-
-
-__all__ = [
-    "LATEST",
-    "UTC_CLOCK",
-    "Stamps",
-    "find_zone",
-    "read_clock",
-    "read_stamps",
-    "split_range",
-    "to_utc",
-    "unix_ns",
-]
