@@ -302,8 +302,8 @@ def _notes(readings: LocalReadings, *, zone_known: bool) -> tuple[str, ...]:
         length = f"{hours / 24:.3g} days" if hours >= 48 else f"{hours:.3g} h"
         where = count_of(len(readings.silent), "stretch", "stretches")
         notes.append(
-            f"The meter was silent for {length} in {where} (one unchanging value); these readings "
-            "are left out."
+            f"The meter was silent for {length} in {where} (one unchanging value): the findings "
+            "leave these readings out; the figures of the file, and a release, include them."
         )
     if readings.solar:
         shown = "negative" if readings.exports else "zero"
