@@ -14,6 +14,9 @@ import { extent } from "./window.js";
  * holds the settings that an answer was made with, the unit of protection, the attacker's name, the
  * marks of the findings and the plan.
  */
+// Number of statements of which a phone shows at once what is left; the style sheet has the same number.
+const SHOWN_LEFT = 3;
+
 /** Odds out of 100; what is nearly certain is not rounded to 100. */
 const shownOdds = (odds) => (odds > 0.9995 ? "> 99.9" : outOf100(odds));
 
@@ -27,6 +30,10 @@ export class Panels {
   #boundsContext = null;
 
   constructor() {
+    find("left-all").addEventListener("click", () => {
+      find("left").classList.add("all");
+      show(find("left-all"), false);
+    });
     this.tables = {};
     for (const details of document.querySelectorAll("[data-table]")) {
       this.tables[details.dataset.table] = new ChartTable(details);
@@ -261,9 +268,13 @@ export class Panels {
       const more = create("span", { className: "soft", lang: measured.lang }, measured.text);
       return create("li", { className: gone ? "gone" : "there" }, create("strong", {}, say(gone ? "left.gone" : "left.there")), " ", words, " ", more);
     };
-    find("left").replaceChildren(...(left?.statements ?? []).map(entry));
-    const some = (left?.statements.length ?? 0) > 0;
+    // What is still there comes first.
+    const statements = [...(left?.statements ?? [])].sort((one, other) => (one.verdict === "gone") - (other.verdict === "gone"));
+    find("left").replaceChildren(...statements.map(entry));
+    const some = statements.length > 0;
     show(find("left-block"), some);
+    find("left-all").textContent = say("findings.all", { count: statements.length });
+    show(find("left-all"), statements.length > SHOWN_LEFT && !find("left").classList.contains("all"));
     find("left-note").textContent = some ? say(left.is_first ? "left.first" : "left.note", { releases: left.releases }) : "";
   }
 
