@@ -437,13 +437,16 @@ def _draw_money(axes: Axes, x: FloatArray, menu: Menu) -> None:
     paid = np.array([e.willingness - menu.buyer.handling for e in menu.entries])
     axes.plot(x, paid, color=BLUE, label="the buyer would pay")
     axes.plot(x, asked, "--", color=RED, label="the household asks")
+    gain = (paid >= asked).tolist()
     axes.fill_between(
-        x, asked, paid, where=(paid >= asked).tolist(), color=GREEN, alpha=0.15, label="surplus"
+        x, asked, paid, where=gain, interpolate=True, color=GREEN, alpha=0.15, label="surplus"
     )
     best = x[menu.entries.index(menu.best)]
     axes.axvline(best, color=GREEN, linewidth=0.9)
     low = min(asked.min(), paid.min())
-    axes.annotate(f" best: {best:.3g} (ε = {menu.best.epsilon:.3g})", (best, low), color=GREEN)
+    side = "left" if best < (x[0] * x[-1]) ** 0.5 else "right"
+    words = f" best: {best:.3g} (ε = {menu.best.epsilon:.3g}) "
+    axes.annotate(words, (best, low), color=GREEN, ha=side)
     axes.set_ylabel("money per year")
     axes.legend(frameon=False, fontsize=7.5, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
 
