@@ -125,8 +125,36 @@ def draw_interchanges(result: Stability, title: str) -> Figure:
         _draw_moves(axes, result, level, places, paint)
     bar = figure.colorbar(paint, ax=panels, shrink=0.75, pad=0.01)
     bar.set_label("share of the cluster's days that stay")
+    _explain_moves(figure, result)
     figure.suptitle(title, x=0.01, ha="left", fontsize=11)
     return figure
+
+
+def _explain_moves(figure: Figure, result: Stability) -> None:
+    """Write a legend for the circles and the arrows."""
+    from matplotlib.lines import Line2D
+
+    most = int(result.counts.max())
+    entries = [
+        Line2D([], [], marker="o", linestyle="none", color="black", fillstyle="none",
+               markersize=_area(days, most) ** 0.5, label=f"a cluster of {days} days")
+        for days in (most, max(1, most // 10))
+    ] + [
+        Line2D([], [], color=RED, linewidth=_width(share), marker=">", markersize=5,
+               label=f"{share:.0%} of a cluster’s days move along the arrow")
+        for share in (0.02, 0.2)
+    ]  # fmt: skip
+    figure.legend(handles=entries, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+
+
+def _area(days: Any, most: int) -> Any:
+    """Area of the circle of a cluster [points²]."""
+    return 30 + 420 * days / most
+
+
+def _width(share: float) -> float:
+    """Width of the arrow of a share of the days of a cluster [points]."""
+    return 0.5 + 6 * min(share, 0.4)
 
 
 def upper_bound_words(level: LevelStability) -> str:
@@ -158,7 +186,7 @@ def _draw_moves(
 ) -> None:
     """Draw the clusters and the largest moves between them at one noise scale."""
     stay = level.cluster_stay.mean(axis=0)
-    size = 30 + 420 * result.counts / result.counts.max()
+    size = _area(result.counts, result.counts.max())
     colours = paint.to_rgba(stay)
     axes.scatter(
         places[:, 0], places[:, 1], s=size, c=colours, edgecolors="black", linewidths=0.6, zorder=3
@@ -176,7 +204,7 @@ def _draw_moves(
                 "arrowstyle": "-|>",
                 "color": RED,
                 "alpha": 0.25 + 0.6 * min(4 * share, 1.0),
-                "linewidth": 0.5 + 6 * min(share, 0.4),
+                "linewidth": _width(share),
                 "shrinkA": 5,
                 "shrinkB": 6,
                 "connectionstyle": "arc3,rad=0.15",
@@ -240,6 +268,7 @@ def draw_flows(result: Stability, title: str) -> Figure:
         _draw_ribbons(axes, level, paint)
     bar = figure.colorbar(paint, ax=panels, shrink=0.6, pad=0.01)
     bar.set_label("share of the cluster's days that stay")
+    _explain_moves(figure, result)
     figure.suptitle(title, x=0.01, ha="left", fontsize=11)
     return figure
 
