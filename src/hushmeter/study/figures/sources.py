@@ -7,7 +7,7 @@ kind, else a synthetic stand-in. The words of a source state which of them it is
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -107,7 +107,7 @@ def tell_meaning(source: Source) -> str:
     lengths = Runs.of_true(test.truth()[:, column], test.run_starts).length
     usual = max(1, int(np.median(lengths)))
     unit = resolve_unit("fluctuation", interval_s=test.interval_s, home=home)
-    alone = Home([replace(one, levels=())], home.tolerance)
+    alone = Home([Appliance(one.name, one.power)], home.tolerance)
     odds = (
         universal_limit(alone, paper_mechanism("laplace", epsilon, unit), readings=usual)[0]
         for epsilon in MEANT
