@@ -58,7 +58,8 @@ def test_the_meaning_of_epsilon_is_that_of_the_best_attacker():
     noise = rng.laplace(0, scale, (on.size, length))
     seen = noise + on[:, None] * home.powers[column]
     ratio = (np.abs(seen) - np.abs(seen - home.powers[column])).sum(axis=1)
-    right = ((ratio > 0) == on).mean()
+    # Ratios are often exactly one, where rounding must not decide.
+    right = ((ratio > 1e-6) == on).mean()
     assert float(odds.split(" / ")[-1]) == pytest.approx(100 * right, abs=1.5)
 
 
