@@ -1,4 +1,4 @@
-"""Figures of the behaviour analysis: centres (Fig. 7), interchanges (Fig. 8), flows, stability.
+"""Figures of the behaviour analysis: centres (Fig. 7), interchanges (Fig. 8), stability.
 
 Every figure has a function that returns the data behind it as columns.
 """
@@ -31,7 +31,6 @@ def draw_clusters(result: Stability, name: str) -> dict[str, tuple[Figure, dict[
             centres_columns(result),
         ),
         "interchanges": (draw_interchanges(result, f"Where days go under noise ({name})"), moves),
-        "flows": (draw_flows(result, f"Clusters before and after noise ({name})"), moves),
         "stability": (
             draw_stability(result, f"What noise leaves of {k} clusters ({name})"),
             stability_columns(result),
@@ -237,7 +236,7 @@ def largest_moves(level: LevelStability, most: int) -> list[tuple[int, int, floa
 
 
 def interchanges_columns(result: Stability) -> dict[str, Any]:
-    """Return the data of `draw_interchanges` and `draw_flows`: one row per pair of clusters."""
+    """Return the data of `draw_interchanges`: one row per pair of clusters."""
     k = result.counts.size
     cells = np.arange(k * k)
     levels = result.levels
@@ -250,60 +249,6 @@ def interchanges_columns(result: Stability) -> dict[str, Any]:
         "profiles": np.concatenate([level.migration.ravel() for level in levels]),
         "source_stability": np.concatenate([np.repeat(share, k) for share in stay]),
     }
-
-
-def draw_flows(result: Stability, title: str) -> Figure:
-    """Draw the flow of days from clusters without noise (left) to clusters with noise (right).
-
-    There is one panel for each noise scale λ.
-    """
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import Normalize
-
-    levels = result.levels
-    figure = new_figure(3.1 * len(levels) + 0.9, 7.2)
-    panels = panel_grid(figure, len(levels), len(levels))
-    paint = ScalarMappable(Normalize(0.0, 1.0), COLOURS)
-    for axes, level in zip(panels, levels, strict=True):
-        _draw_ribbons(axes, level, paint)
-    bar = figure.colorbar(paint, ax=panels, shrink=0.6, pad=0.01)
-    bar.set_label("share of the cluster's days that stay")
-    _explain_moves(figure, result)
-    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
-    return figure
-
-
-def _draw_ribbons(axes: Axes, level: LevelStability, paint: Any) -> None:
-    """Draw one ribbon for each pair of clusters; its width is the number of days."""
-    flows = level.migration
-    gap = 0.01 * flows.sum()
-    left, right = flows.sum(axis=1), flows.sum(axis=0)
-    left_base = np.concatenate([[0.0], np.cumsum(left + gap)[:-1]])
-    right_base = np.concatenate([[0.0], np.cumsum(right + gap)[:-1]])
-    colours = paint.to_rgba(level.cluster_stay.mean(axis=0))
-    left_next, right_next = left_base.copy(), right_base.copy()
-    bend = (1 - np.cos(np.linspace(0, np.pi, 24))) / 2
-    for source, target in np.argwhere(flows > 0):
-        flow = flows[source, target]
-        low = left_next[source] + (right_next[target] - left_next[source]) * bend
-        alpha = 0.28 if source == target else 0.75
-        axes.fill_between(
-            np.linspace(0.05, 0.95, 24), low, low + flow, color=colours[source], alpha=alpha,
-            linewidth=0,
-        )  # fmt: skip
-        left_next[source] += flow
-        right_next[target] += flow
-    axes.bar(0.025, left, 0.05, left_base, color=colours, edgecolor="black", linewidth=0.3)
-    axes.bar(0.975, right, 0.05, right_base, color="#CCCCCC", edgecolor="black", linewidth=0.3)
-    for i in np.flatnonzero(left > 0.6 * gap):
-        axes.text(-0.02, left_base[i] + left[i] / 2, str(i + 1), ha="right", va="center",
-                  fontsize=6)  # fmt: skip
-    axes.set_title(f"λ = {level.level.scale:.3g} kWh", fontsize=9)
-    axes.set_xticks([0.025, 0.975], ["without noise", "with noise"], fontsize=8)
-    axes.set_yticks([])
-    axes.set_xlim(-0.12, 1.0)
-    axes.set_ylim(left_base[-1] + left[-1] + gap, -gap)
-    axes.spines[:].set_visible(False)
 
 
 def draw_stability(result: Stability, title: str) -> Figure:

@@ -558,10 +558,6 @@ def _further(found: Comparison, source: Source, setting: Setting) -> Details:
     authors = [name for name in found.names if "authors" in name]
     if authors:
         rows.append(("authors’ rules", "; ".join(_from_to(found, name) for name in authors)))
-        alip, ip = authors
-        ends = [found.difference(alip, ip, epsilon=e) for e in (CALM, EPSILONS[7])]
-        words = f"{ends[0]} at ε = {CALM:g} and {ends[1]} at ε = {EPSILONS[7]:.2g}"
-        rows.append(("α of ALIP minus IP by the authors’ rules", words))
     return (*rows, *found.tell_robustness())
 
 
