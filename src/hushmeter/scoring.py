@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 
 from hushmeter.checks import BoolArray, FloatArray, IntArray, non_negative
 from hushmeter.errors import DataError, InputError
+from hushmeter.formatting import out_of_100
 from hushmeter.trace import SECONDS_PER_DAY, Trace
 
 
@@ -120,6 +121,15 @@ class Score:
             if appliance.name == name:
                 return appliance
         raise InputError(f"the score has no appliance named {name!r}.")
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """One sentence about each appliance: how often the attacker is right, and a guess."""
+        return tuple(
+            f"The attacker is right about the {a.name} in {out_of_100(a.alpha)} out of 100 "
+            f"moments; a guess without your data is right in {out_of_100(a.floor)}."
+            for a in self.per_appliance
+        )
 
 
 def accuracy(states: ArrayLike, truth: ArrayLike) -> float:

@@ -198,11 +198,41 @@ def test_the_command_gives_the_same_noise_for_every_file_of_one_day(tmp_path):
         coarse = day if every == 6 else day.coarsen(every)
         path = tmp_path / f"{every}.csv"
         hm.write_meter(path, hm.Trace(coarse.readings, coarse.interval_s, coarse.start))
-        done = run("advise", path, "--hide", "kettle 2100 W 180 s", "--odds", 60, "--json")
+        wish = ("--hide", "kettle 2100 W 180 s", "--odds", 60, "--for", "hour")
+        done = run("advise", path, *wish, "--json")
         best = json.loads(done.stdout)["advice"]["options"][0]
         assert best["every_s"] == 3600
         scales.append(best["scale"])
     assert scales == pytest.approx([208.1] * 5, rel=0.01)
+
+
+def test_without_a_purpose_the_advice_is_what_the_command_writes_into_a_folder(tmp_path):
+    hm.write_meter(tmp_path / "meter.csv", hm.synth.household(9, interval_s=1800.0, seed=2).trace)
+    advised = run("advise", tmp_path / "meter.csv", "--hide", "kettle").stdout
+    written = ("release", tmp_path / "meter.csv", "--hide", "kettle", "-o", tmp_path / "shared")
+    released = run(*written).stdout
+    # The promise, the small table of odds and the cost are the same lines.
+    same = [line for line in advised.splitlines() if line in released.splitlines()]
+    assert [line.split()[0] for line in same][:3] == ["Hidden:", "Nobody", "60"]
+    assert any(line.startswith("Each hour is off by") for line in same)
+    assert "-o shared" in advised.splitlines()[-1]
+
+
+@pytest.mark.parametrize("purpose", ["day", "month"])
+def test_days_and_months_of_a_zone_are_sums_of_its_own_days(tmp_path, purpose):
+    trace = hm.synth.household(20, interval_s=1800.0, zone="Europe/London", seed=2).trace
+    facts = hm.metered(trace, "Asia/Tokyo")
+    promise = hm.Request(hide="kettle", purpose=purpose).resolve(facts)
+    assert promise.words == {"day": ("days", "months"), "month": ("months",)}[purpose]
+    best = advise(hm.Request(hide="kettle", purpose=purpose), facts).best
+    assert (best.errors, best.tables) == (promise.errors, promise.words)
+    # Days have less noise than in a calendar with hours, whose share of the budget they have now.
+    views = hm.Request(hide="kettle", purpose=purpose, tables=["views"]).resolve(facts)
+    assert best.errors.of(purpose) < views.errors.of(purpose) / 2
+    hm.write_meter(tmp_path / "meter.csv", trace)
+    words = ("--hide", "kettle", "--for", purpose, "--tz", "Asia/Tokyo")
+    told = run("release", tmp_path / "meter.csv", *words, "-o", tmp_path / "a.csv", expect=2)
+    assert "are written as a folder" in told.stderr
 
 
 READINGS = st.lists(st.integers(-500, 20_000), min_size=48, max_size=48)

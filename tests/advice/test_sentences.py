@@ -40,11 +40,11 @@ def test_the_cost_is_set_beside_the_own_use():
     assert hopeless[-1].startswith("Longer periods do not help enough")
 
 
-def test_views_are_compared_for_longer_periods_themselves():
-    views = hm.Request(hide="kettle", tables=["views"]).resolve(HOURS)
+def test_what_helps_a_calendar_is_the_release_of_the_advised_command():
+    days = hm.Request(hide="kettle", purpose="day").as_calendar(HOURS).resolve(HOURS)
     noisy = compare(flat(200.0), hide="kettle", tables=["views"])
     assert noisy[2] == (
-        f"What helps: --for day. Each day is off by about {views.errors.day_kwh:.1f} kWh; your "
+        f"What helps: --for day. Each day is off by about {days.errors.day_kwh:.2g} kWh; your "
         "mean day is 4.8 kWh."
     )
 
@@ -68,13 +68,11 @@ def test_fine_readings_are_compared_themselves_too():
 @pytest.mark.parametrize("tables", [(), ("views",)])
 def test_restoring_is_tried_on_a_simulated_release(tables):
     request = hm.Request(hide="kettle", tables=tables)
-    (sentence,) = describe_restoring(request.resolve(HOURS), flat(300.0))
-    after, before = (
-        float(number)
-        for number in re.findall(r"by about ([\d.]+) W instead of ([\d.]+) W", sentence)[0]
-    )
-    assert after < before
-    assert sentence.endswith("(this comparison is private).")
+    promise = request.resolve(HOURS)
+    (sentence,) = describe_restoring(promise, flat(300.0))
+    (error,) = re.findall(r"were off by about ([\d.]+) W", sentence)
+    assert float(error) < promise.errors.hour_w
+    assert sentence.endswith("(for you alone).")
     assert not describe_restoring(request.with_changes(every="1d").resolve(HOURS), flat(300.0))
     assert not describe_restoring(request.resolve(HOURS), flat(300.0, interval_s=1800.0))
 

@@ -311,7 +311,7 @@ def test_a_folder_is_not_overwritten(saved, tmp_path):
 
 def test_several_tables_are_no_single_file(saved, tmp_path):
     done, _ = saved
-    with pytest.raises(InputError, match=r"several tables is written as a folder"):
+    with pytest.raises(InputError, match=r"are written as a folder"):
         done.save(tmp_path / "out.csv")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from shutil import rmtree
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from tests.cli.test_commands import run
 
 import hushmeter as hm
-from hushmeter.appliance_kinds import catalogue
+from hushmeter.appliance import catalogue
 from hushmeter.clock import local_times
 from hushmeter.errors import InputError
 from hushmeter.files import write_table
@@ -179,8 +180,11 @@ def compare_commands(folder, count, seed):
         one = load(12, seed=int(rng.integers(2**32)), keep=(1.0, 0.95)[number % 2])
         other = NEIGHBOUR[wish](one, zone, rng)
         tables = []
+        # The command looks for earlier releases beside the new one, so every pair has its folder.
+        place = folder / str(number)
+        place.mkdir()
         for name, trace in (("one", one), ("other", other)):
-            file = folder / f"{name}-{number}.csv"
+            file = place / f"{name}.csv"
             if wish == WHICH:
                 # Power in whole watts; the meter rounds each reading.
                 hm.write_meter(file, trace)
@@ -195,8 +199,9 @@ def compare_commands(folder, count, seed):
                 columns = {"timestamp": moments, "register_kwh": np.round(counts * 0.01, 2)}
                 write_table(file, columns)
                 options = ["--tz", zone, "--unit", "kWh", "--counter", "yes", "--step", "0.01"]
-            tables.append(released_tables(folder, file, wish, options, f"{name}-{number}-out"))
+            tables.append(released_tables(place, file, wish, options, f"{name}-out"))
         differ += tables[0] != tables[1]
+        rmtree(place)
     return differ
 
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from hushmeter import synth
+from hushmeter.appliance import Appliance
 from hushmeter.errors import InputError
-from hushmeter.home import Appliance, Home
+from hushmeter.home import Home
 from hushmeter.noise import Gaussian, Laplace, Staircase
 from hushmeter.theory.bounds import Conditions, bound_curves, bounds
 from hushmeter.theory.exact import exact_accuracy, exact_curve

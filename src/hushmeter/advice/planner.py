@@ -19,11 +19,12 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from hushmeter.appliance import Appliance
 from hushmeter.checks import one_of, positive, whole
 from hushmeter.errors import DataError, InputError
-from hushmeter.home import Appliance
+from hushmeter.noise import DEFAULT_KIND, SHARING_KIND
 from hushmeter.privacy.units import Metered
-from hushmeter.releases.labels import HOURLY_COST, VIEWS
+from hushmeter.releases.labels import CELLS, HOURLY_COST, VIEWS
 from hushmeter.releases.promise import Promise
 from hushmeter.releases.purposes import PRICE_PER_KWH, Cost, Errors
 from hushmeter.releases.request import Request
@@ -36,11 +37,13 @@ from hushmeter.releases.search import (
     keep_odds,
     measured_odds,
     price_of,
+    with_local_days,
 )
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Trace, nearest_multiple
 
 if TYPE_CHECKING:
-    from hushmeter.home import Appliance, Home
+    from hushmeter.appliance import Appliance
+    from hushmeter.home import Home
     from hushmeter.noise.mechanism import Mechanism
     from hushmeter.privacy.accounting import UnknownMoment
     from hushmeter.privacy.units import Unit
@@ -126,6 +129,8 @@ class Option:
         `odds` and never replaces them; None unless one run is hidden.
     hourly_cost : float or None
         If there are several tables: largest error of a cell, relative to a release of cells alone.
+    tables : tuple of str
+        Names of the published tables.
     """
 
     mechanism: str
@@ -139,6 +144,7 @@ class Option:
     form: str = "series"
     unknown: UnknownMoment | None = None
     hourly_cost: float | None = None
+    tables: tuple[str, ...] = (CELLS,)
 
     @classmethod
     def of(
@@ -164,13 +170,16 @@ class Option:
             # Beside the measured odds of an attacker, those of one who knows less mean nothing.
             promise.unknown if odds is None else None,
             promise.hourly_cost if promise.joint else None,
+            promise.words,
         )
 
     @property
     def name(self) -> str:
-        """A short name for a column: the noise, or that it is a calendar release."""
+        """A short name for a column: the noise, the tables, or that it is a calendar release."""
         if self.form != "calendar" or self.mechanism == EXACT:
             return self.mechanism
+        if self.tables != VIEWS:
+            return " + ".join(self.tables)
         return "calendar" if self.hourly_cost == HOURLY_COST else f"cal. {self.hourly_cost:g}"
 
 
@@ -185,7 +194,8 @@ class Advice:
     feasible : bool
         True if an option meets the goal.
     options : tuple of Option
-        The options that meet the goal, cheapest first. If none does, all options, nearest first.
+        The options that meet the goal, cheapest first; the calendar release comes before them if
+        the request has no purpose. If none meets it, all options, nearest first.
     appliance : Appliance or None
         The appliance to hide, with the powers and runs that were protected; None if only the times
         of the use are hidden.
@@ -283,7 +293,7 @@ def advise(
             found.append((Option.of(promise, member, price_per_kwh, odds), promise))
     if not found:
         raise refused or InputError("no release fits these readings.")
-    return _rank(goal, found, member)
+    return _rank(goal, found, member, usual=request.purpose is None)
 
 
 def _candidates(
@@ -295,18 +305,26 @@ def _candidates(
         return [request]
     found = candidates(request, metered) if "series" in wanted else []
     short = metered.interval_s <= SECONDS_PER_DAY / 2
-    plain = request.chosen_span() != "when" and request.mechanism in (None, "gaussian")
+    plain = request.chosen_span() != "when" and request.mechanism in (None, SHARING_KIND)
     if "calendar" in wanted and not measured and short and plain:
-        views = replace(request, tables=VIEWS, mechanism=None)
-        found += [replace(views, hourly_cost=cost) for cost in HOURLY_COSTS]
+        own = replace(request, mechanism=None).as_calendar(metered)
+        views = [replace(own, tables=VIEWS, hourly_cost=cost) for cost in HOURLY_COSTS]
+        found += [one for one in views if one not in found]
+        found += [own] if own.several and own not in found else []
     return found
 
 
-def _rank(goal: Goal, found: list[tuple[Option, Promise]], appliance: Appliance | None) -> Advice:
-    """The options that meet the goal, cheapest first, or all options, nearest first."""
+def _rank(
+    goal: Goal, found: list[tuple[Option, Promise]], appliance: Appliance | None, *, usual: bool
+) -> Advice:
+    """The options that meet the goal, cheapest first, or all options, nearest first.
 
-    def price(entry: tuple[Option, Promise]) -> tuple[float, float, float]:
-        return price_of(entry[0].errors, goal.purpose)
+    `usual` puts the calendar release first, because nobody says what the data is for.
+    """
+
+    def price(entry: tuple[Option, Promise]) -> tuple[float, ...]:
+        later = not (usual and entry[0].name == "calendar")
+        return (later, *price_of(entry[0].errors, goal.purpose))
 
     met = [o for o in found if o[0].odds <= goal.max_odds and goal.accepts(o[0].errors)]
     if met:
@@ -441,12 +459,15 @@ def _ways(wish: Request, metered: Metered, forms: Sequence[str]) -> list[Request
     longest = SECONDS_PER_HOUR if hourly else LONG_RESOLUTIONS_S[-1]
     every = nearest_multiple(max(longest, metered.interval_s), metered.interval_s)
     ways = []
-    if "series" in forms:
-        ways += [replace(wish, every=every, mechanism=name) for name in ("gaussian", "laplace")]
-    # Its hours and days have larger errors than a series of hours or of days.
-    plain = wish.chosen_span() != "when" and wish.purpose not in ("hour", "day")
-    if "calendar" in forms and plain:
-        ways += [replace(wish, tables=VIEWS, hourly_cost=cost) for cost in HOURLY_COSTS]
+    if "series" in forms and not with_local_days(wish, metered).several:
+        ways += [
+            replace(wish, every=every, mechanism=name) for name in (SHARING_KIND, DEFAULT_KIND)
+        ]
+    # The hours of a calendar have larger errors than a series of hours.
+    if "calendar" in forms and wish.purpose != "hour":
+        tables = wish.as_calendar(metered)
+        costs = HOURLY_COSTS if tables.tables == VIEWS else HOURLY_COSTS[:1]
+        ways += [replace(tables, hourly_cost=cost) for cost in costs] if tables.several else []
     return ways
 
 

@@ -21,6 +21,7 @@ from hushmeter.errors import DataError, InputError
 from hushmeter.formatting import (
     duration_in_words,
     format_two_digits,
+    format_watt_hours,
     format_watts,
     out_of_100,
     short_duration,
@@ -28,12 +29,12 @@ from hushmeter.formatting import (
 from hushmeter.noise import find_kind
 from hushmeter.noise.losses import Composition
 from hushmeter.privacy.accounting import ApplianceAccount
+from hushmeter.releases.labels import CELLS, HOURLY_COST, VIEWS
 from hushmeter.releases.private_receipt import describe_largest_power
 from hushmeter.releases.promise import Promise
 from hushmeter.releases.purposes import PURPOSES, Cost, Errors, choose_purpose
 from hushmeter.releases.receipt import Receipt
 from hushmeter.releases.release import Release
-from hushmeter.scoring import Score
 from hushmeter.trace import SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
@@ -159,11 +160,13 @@ def compare_promise(
 
 
 def _errors_for(request: Request, promise: Promise, metered: Metered, purpose: str) -> Errors:
-    """Errors of the same wish for another purpose."""
-    if request.several:
+    """Errors of the same wish for another purpose, in the same form."""
+    if request.several and request.tables != VIEWS:
         return promise.errors
-    other = request.with_changes(purpose=purpose, every=None, mechanism=None)
-    return other.resolve(metered).errors
+    other = request.with_changes(
+        purpose=purpose, every=None, mechanism=None, tables=(), hourly_cost=HOURLY_COST
+    )
+    return (other.as_calendar(metered) if request.several else other).resolve(metered).errors
 
 
 def describe_restoring(promise: Promise, trace: Trace) -> tuple[str, ...]:
@@ -186,14 +189,10 @@ def describe_restoring(promise: Promise, trace: Trace) -> tuple[str, ...]:
     true = trace if length == trace.interval_s else trace.coarsen(length)
     better = restore(done)
     improved = better.estimate if isinstance(better, Release) else better.trace.readings
-    before, after = (
-        float(np.sqrt(np.mean((values - true.readings) ** 2)))
-        for values in (done.estimate, improved)
-    )
+    error = float(np.sqrt(np.mean((improved - true.readings) ** 2)))
     return (
-        f"In a simulated release of your own readings, restored values of "
-        f"{short_duration(errors.value_s)} were off by about {format_watts(after)} instead of "
-        f"{format_watts(before)} (this comparison is private).",
+        f"Restored by the recipient, values of {short_duration(errors.value_s)} were off by about "
+        f"{format_watts(error)} in one simulated release of your readings (for you alone).",
     )
 
 
@@ -220,19 +219,13 @@ def explain(result: object) -> tuple[str, ...]:
     TypeError
         If the result has another type.
     """
-    raise TypeError(
-        "explain takes a Score, Promise, Receipt, Release, Cost or Advice, got "
-        f"{type(result).__name__}."
-    )
-
-
-@explain.register
-def _(result: Score) -> tuple[str, ...]:
-    return tuple(
-        f"The attacker is right about the {a.name} in {out_of_100(a.alpha)} out of 100 moments; "
-        f"a guess without your data is right in {out_of_100(a.floor)}."
-        for a in result.per_appliance
-    )
+    sentences: tuple[str, ...] | None = getattr(result, "sentences", None)
+    if sentences is None:
+        raise TypeError(
+            "explain takes a Score, Promise, Receipt, Release, Cost or Advice, got "
+            f"{type(result).__name__}."
+        )
+    return sentences
 
 
 @explain.register
@@ -416,23 +409,31 @@ def describe_largest(result: Advice) -> tuple[str, ...]:
 def describe_option(option: Option) -> str:
     """Return a phrase that describes one option."""
     if option.mechanism == EXACT:
-        return "exact sums without noise, with ε = 0; no guess is better than a coin"
-    noise = f"{find_kind(option.mechanism).title} noise of {format_watts(option.scale)}"
-    if option.form == "calendar":
-        flags = "--views"
-        if option.name != "calendar":
-            flags += f" --hourly-cost {option.hourly_cost:g}"
-        what = (
-            f"a calendar release of hours, days, typical day and months ({flags}) with {noise} on "
-            f"its {'hours' if option.every_s == SECONDS_PER_HOUR else 'cells'}"
-        )
-    else:
-        what = f"{noise} on readings of {short_duration(option.every_s)}"
+        return f"{describe_release(option)}; no guess is better than a coin"
     odds = f"the best possible guess is right {out_of_100(option.odds)} times out of 100"
     unknown = option.unknown
     if unknown is not None and out_of_100(unknown.odds) != out_of_100(option.odds):
         odds += f", or without knowing the time of the run {unknown.sentence}"
-    return f"{what}, with ε = {option.epsilon:.3g}; {odds}"
+    return f"{describe_release(option)}; {odds}"
+
+
+def describe_release(option: Option) -> str:
+    """Return a phrase about what one option publishes, with which noise."""
+    if option.mechanism == EXACT:
+        return "exact sums without noise, with ε = 0"
+    size = format_watts(option.scale)
+    if CELLS not in option.tables:
+        size = format_watt_hours(option.scale * option.every_s / SECONDS_PER_HOUR)
+    noise = f"{find_kind(option.mechanism).title} noise of {size}"
+    what = f"{noise} on readings of {short_duration(option.every_s)}"
+    if option.form == "calendar":
+        words = {CELLS: "hours" if option.every_s == SECONDS_PER_HOUR else "values"}
+        names = [words.get(name, name.replace("-", " ")) for name in option.tables]
+        listed = " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+        what = f"a release of {listed} with {noise} on its {names[0]}"
+        if option.hourly_cost != HOURLY_COST:
+            what += f" (--hourly-cost {option.hourly_cost:g})"
+    return f"{what}, with ε = {option.epsilon:.3g}"
 
 
 def _promise(receipt: Receipt, sentence: str) -> str:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from hushmeter.appliance import Appliance
 from hushmeter.attack.base import Observation
 from hushmeter.attack.levels import training_power
 from hushmeter.attack.network import (
@@ -43,7 +44,7 @@ from hushmeter.attack.network import (
 from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.errors import DataError, InputError
 from hushmeter.formatting import short_duration
-from hushmeter.home import Appliance, Home
+from hushmeter.home import Home
 from hushmeter.trace import Runs, Trace
 
 if TYPE_CHECKING:

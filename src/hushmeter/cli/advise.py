@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
     from hushmeter.advice.planner import Advice, Option, Reach
     from hushmeter.advice.sentences import OwnUse
-    from hushmeter.home import Appliance
+    from hushmeter.appliance import Appliance
     from hushmeter.privacy.units import Metered
     from hushmeter.read import ReadOptions
     from hushmeter.releases.request import Request
@@ -156,7 +157,9 @@ def advise(
         print_sentences(_needed_error(advice))
     else:
         if own_file is not None:
-            print_sentences(*advice.promise.sentences, *local)
+            print_sentences(*advice.promise.sentences)
+            _print_odds(advice)
+            print_sentences(*local)
         _print_options(advice)
         _print_recommendation(advice, own, energy_price, brief=own_file is not None)
     print_sentences(*(f"Note: {note}" for note in notes))
@@ -245,11 +248,23 @@ def _print_json(
     )
 
 
+def _print_odds(advice: Advice) -> None:
+    """Print how often the best attacker is right about what, if there are several things."""
+    from hushmeter.releases.receipt import ODDS_TITLE, odds_lines
+
+    guesses = advice.promise.guesses
+    if len(guesses) > 1:
+        title = ODDS_TITLE[0].upper() + ODDS_TITLE[1:]
+        typer.echo("\n".join([title, *odds_lines(asdict(guess) for guess in guesses)]))
+
+
 def _print_options(advice: Advice) -> None:
     """Print the table of options: the standard error of every purpose."""
     from hushmeter.formatting import short_duration
     from hushmeter.releases.purposes import PURPOSES
 
+    if len(advice.options) == 1:
+        return
     shown = [*advice.options[:MOST_ROWS]]
     # The calendar release and the best series are always compared.
     for form in ("series", "calendar"):
@@ -268,11 +283,11 @@ def _print_options(advice: Advice) -> None:
         for o in shown
     ]
     head = ("release", "every", "ε", "odds", "blind", "hour", "day", "month", "typ.", "reg.")
-    title = (
-        f"Releases that meet the goal, best for {_word(advice)} first"
-        if advice.feasible
-        else "Releases that come nearest to the goal"
-    )
+    title = f"Releases that meet the goal, best for {_word(advice)} first"
+    if advice.best.name == "calendar" and advice.goal.purpose == "hour":
+        title = f"Releases that meet the goal: the usual one, then those best for {_word(advice)}"
+    if not advice.feasible:
+        title = "Releases that come nearest to the goal"
     others = [o for o in shown if o.name.startswith("cal.")]
     more = "".join(f" {o.name}: calendar with --hourly-cost {o.hourly_cost:g}." for o in others)
     print_table(
@@ -307,7 +322,7 @@ def _print_recommendation(
     from hushmeter.advice.sentences import (
         describe_bill,
         describe_largest,
-        describe_option,
+        describe_release,
         recommend,
     )
 
@@ -316,8 +331,7 @@ def _print_recommendation(
         return
     bill = "" if price is None else f"; {describe_bill(advice.best, price)}"
     print_sentences(
-        f"The first row is the cheapest for {_word(advice)}: {describe_option(advice.best)}{bill}.",
-        *describe_largest(advice),
+        f"These numbers are for {describe_release(advice.best)}{bill}.", *describe_largest(advice)
     )
 
 

@@ -27,7 +27,7 @@ from hushmeter.cli.output import print_files, print_json, print_list, print_sent
 from hushmeter.errors import InputError
 
 if TYPE_CHECKING:
-    from hushmeter.appliance_kinds import ApplianceKind
+    from hushmeter.appliance import ApplianceKind
     from hushmeter.learn.homes import LearntHome, Rule
     from hushmeter.learn.inspection import Inspection
     from hushmeter.read import ReadOptions, Recording
@@ -217,7 +217,7 @@ def catalogue(
 
     Example: hushmeter catalogue --have kettle,oven,"pump 300 W 2 h" -o home.toml
     """
-    from hushmeter.appliance_kinds import catalogue as kinds
+    from hushmeter.appliance import catalogue as kinds
 
     if have:
         if kind is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -29,7 +29,7 @@ from hushmeter.cli.output import (
     show_activity,
 )
 from hushmeter.errors import DataError, InputError
-from hushmeter.formatting import count_of
+from hushmeter.formatting import count_of, format_two_digits
 
 if TYPE_CHECKING:
     from hushmeter.home import Home
@@ -103,12 +103,15 @@ def release(
         check_place,
         find_earlier_releases,
         is_file_form,
+        paid_folder,
         refuse_existing,
     )
 
     check_seed(seed)
     _refuse_own_input(file, output, again)
-    refuse_existing(output, force)
+    unfinished = ledger is not None and paid_folder(output).exists()
+    if not unfinished:
+        refuse_existing(output, force)
     request.refuse_without_home()
     if (ledger is None) != (ledger_meter is None):
         raise InputError("--ledger and --ledger-meter belong together: give both, or neither.")
@@ -119,6 +122,10 @@ def release(
         request = request.as_calendar(facts)
     promise = request.resolve(facts)
     check_place(promise, output)
+    account: dict[str, Any] = {"meter": ledger_meter, "stream": stream, "force": force}
+    if unfinished:
+        _finish_interrupted(str(ledger), promise, recording, output, json, account)
+        return
     done = promise.release(recording.trace, rng=seed)
     assert done.private is not None
     own_use = compare_promise(request, promise, facts, recording.trace)
@@ -130,14 +137,38 @@ def release(
     else:
         from hushmeter.releases.payment import save_paid
 
-        account = {"meter": ledger_meter, "stream": stream}
-        files, payment = save_paid(ledger, done, output, force=force, signing_key=sign, **account)
+        files, payment = save_paid(ledger, done, output, signing_key=sign, **account)
         warnings.append(payment.sentence)
     if json:
         _print_json(done, recording, warnings, files)
     else:
         _print(done, request, recording, warnings, files)
         _print_left(recording, promise)
+
+
+def _finish_interrupted(
+    ledger: str,
+    promise: Promise,
+    recording: Recording,
+    output: Path,
+    json: bool,
+    account: dict[str, Any],
+) -> None:
+    """Publish a release that an earlier run of the same command has paid for, or was about to."""
+    from hushmeter.files import receipt_path
+    from hushmeter.releases.files import read_receipt
+    from hushmeter.releases.payment import finish_paid
+
+    files, payment = finish_paid(ledger, promise, recording.trace, output, **account)
+    receipt = read_receipt(receipt_path(output))
+    sentences = ["This finishes an earlier release; no day was charged twice.", payment.sentence]
+    if json:
+        shown = [str(file) for file in files]
+        print_json({**receipt.to_dict(), "warnings": sentences, "files": shown})
+    else:
+        typer.echo(str(receipt))
+        print_sentences(*sentences)
+        print_files(files)
 
 
 def _refuse_own_input(file: Path, output: Path, again: bool) -> None:
@@ -179,13 +210,15 @@ def _print(
     done: Release, request: Request, recording: Recording, warnings: list[str], files: list[Path]
 ) -> None:
     """Print what was released, the notes of the reader and what to keep in mind."""
+    from hushmeter.releases.receipt import receipt_lines
+
     assert done.private is not None
     if request.hide is None:
         typer.echo(str(done))
         print_sentences(*done.private.own_use)
     else:
         print_sentences(*done.promise.sentences, *done.private.own_use)
-        typer.echo(str(done.receipt))
+        typer.echo("\n".join(receipt_lines(done.receipt, brief=True)))
     if done.promise.joint:
         print_sentences(*_sizes(done))
     print_sentences(*(f"Note: {note}" for note in recording.notes), *warnings)
@@ -202,24 +235,30 @@ def _print_left(recording: Recording, promise: Promise) -> None:
         )
     if left:
         print_list(
-            "What others can still find out (measured on this computer, in no receipt):",
+            "What is left of each statement about your home (measured on this computer, in no "
+            "receipt):",
             [f"{one.before} {one.after}" for one in left],
         )
 
 
 def _sizes(done: Release) -> list[str]:
     """The standard errors of the views, and one released month or day with its error."""
+    from hushmeter.releases.purposes import PURPOSES
+
+    text = {"W": PURPOSES["hour"].text, "kWh": PURPOSES["day"].text}
     if done.promise.exact:
         sentences = ["All sums are exact."]
     else:
-        sizes = (f"{v.name.replace('-', ' ')} {v.errors.mean():.3g} {v.unit}" for v in done.views)
+        sizes = (
+            f"{v.name.replace('-', ' ')} {text[v.unit](float(v.errors.mean()))}" for v in done.views
+        )
         sentences = [f"Mean standard errors: {', '.join(sizes)}."]
     for name in ("months", "days"):
         if name in done.view_names:
             view = done.view(name)
             # The first complete one.
             row = int(view.labels["cells"].argmax())
-            error = "" if done.promise.exact else f" ± {view.errors[row]:.1f}"
+            error = "" if done.promise.exact else f" ± {format_two_digits(view.errors[row])}"
             when = view.labels[name.removesuffix("s")][row]
             return [*sentences, f"For example, {when}: {view.values[row]:.1f}{error} kWh."]
     return sentences
@@ -230,7 +269,8 @@ def _warnings(done: Release, earlier: list[EarlierRelease]) -> list[str]:
     sentences = []
     sources = [source for source in done.receipt.sources if source != "typed"]
     if sources:
-        sentences.append(f"Numbers that calibrated the noise: {', '.join(sources)}.")
+        named = ", ".join(source.replace("catalogue", "the catalogue") for source in sources)
+        sentences.append(f"The sizes that decide the noise are from: {named}.")
     if done.kind == "simulation":
         sentences.append("This is a simulation: its noise can be repeated. Do not publish it.")
     elif earlier:

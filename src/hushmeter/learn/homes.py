@@ -15,11 +15,12 @@ from itertools import pairwise
 
 import numpy as np
 
+from hushmeter.appliance import Appliance, round_up_to_public_step
 from hushmeter.assumptions import estimate_tolerance, quiet_jumps
 from hushmeter.checks import BoolArray, FloatArray, IntArray, non_negative
 from hushmeter.errors import DataError, InputError, UnknownNameError
 from hushmeter.formatting import format_watts, short_duration
-from hushmeter.home import Appliance, Home, LearntFrom, round_up_to_public_step
+from hushmeter.home import Home, LearntFrom
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Runs, Trace, digest, iso, utc
 
 ALWAYS_ON = 0.99

@@ -5,7 +5,7 @@ and bounds; the sampler uses certified probabilities instead (`hushmeter.noise.t
 
 *Losses.* The loss of one output i is l = ln P(i)/P(i − k), where k is the change of the value. The
 noise of every released value is independent, so the losses of the values that a change moves add
-up, and their distributions are convolved (`PrivacyLoss`). The composed distribution gives
+up, and their distributions are convolved [1]_ (`PrivacyLoss`). The composed distribution gives
 
     δ(ε) = Σ_{l > ε} p(l)·(1 − e^(ε − l)),
 

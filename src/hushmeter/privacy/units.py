@@ -18,11 +18,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from hushmeter.appliance import Appliance
 from hushmeter.checks import one_of, positive, seconds, whole
 from hushmeter.clock import check_zone
 from hushmeter.errors import InputError
 from hushmeter.formatting import duration_in_words
-from hushmeter.home import Appliance, Home
+from hushmeter.home import Home
 from hushmeter.noise import Mechanism, find_kind
 from hushmeter.noise.mechanism import Exact, MechanismOptions, clamp_bounds
 from hushmeter.privacy.sensitivity import IDEAL, Change, round_up

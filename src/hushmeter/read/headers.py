@@ -191,7 +191,7 @@ def read_meaning(name: str, context: str = "") -> Meaning:
         "use" if flow == "" and generic and has_word(name, "homes") else flow,
         unit,
         counter,
-        _part(name, obis),
+        _part(name, obis) or _part(context, None),
         has_word(name, "mains") or (generic and has_word(name, "homes")),
         generic,
         next((length for length, words in _periods().items() if words.search(joined)), 0),

@@ -133,7 +133,9 @@ def _refuse_name(task: Task, name: str, noun: str) -> None:
     source = find_source(name)
     if source is not None and not has_word(name, "electric"):
         raise task.error(f"holds {source} ({noun} {name!r}), not electricity.")
-    if read_meaning(name).flow in ("export", "production") and not ANY_EXPORT.fullmatch(name):
+    # A title such as "Export of the consumption" or "Use and feed-in" states what was drawn too.
+    drawn = has_word(name, "use", "import") or ANY_EXPORT.fullmatch(name)
+    if read_meaning(name).flow in ("export", "production") and not drawn:
         raise task.error(f"holds no use of electricity ({noun} {name!r}).")
 
 

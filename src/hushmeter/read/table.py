@@ -51,6 +51,7 @@ from hushmeter.trace import SECONDS_PER_HOUR, iso
 HOUR = SECONDS_PER_HOUR * SECOND
 OTHER_FLOWS = ("export", "production", "battery")
 MANY_RISES = 20
+MOST_FLOWS = 12
 # An hour that the clock shows twice repeats some times, but fewer than several series do.
 LEAST_SPLIT = 0.05
 
@@ -429,21 +430,28 @@ class RowChoice:
         if self.unit is None and self._foreign:
             raise self.task.error(self._foreign)
         others = [c for c in keys if c not in units]
+        meters = [c for c in others if c.names_meter and not self._are_flows(rows, c)]
         if self.task.options.register is not None and keys:
             rows = self._asked(rows, keys, self.task.options.register, "register")
         else:
             for column in others:
-                if not column.names_meter:
+                if column not in meters:
                     rows = self._without_other_flows(rows, column)
         for column in others:
             self._refuse_source(rows, column)
-            if column.names_meter or self._is_home(column):
+            if column in meters or self._is_home(column):
                 self._refuse_meters(rows, column)
         if rows.size == 0:
             raise self.task.error("holds no readings of what was asked for.")
         for column in others:
             self._find_unit(rows, column)
-        return self._split(rows, [c for c in others if not c.names_meter])
+        return self._split(rows, [c for c in others if c not in meters])
+
+    def _are_flows(self, rows: IntArray, column: Column) -> bool:
+        """True if every name of a meter states a direction, such as grid_import: one meter."""
+        distinct = self._distinct(column, rows)
+        few = 1 < len(distinct) <= MOST_FLOWS
+        return few and all(read_meaning(text).flow for text in distinct)
 
     def _values(self, column: Column, rows: IntArray) -> Any:
         """The words of a column in some rows, as an array of text."""

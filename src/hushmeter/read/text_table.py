@@ -49,7 +49,7 @@ TIME = (
     rf"(?:{DATE}(?:[T\s,]+{CLOCK})?|\d{{1,2}}:\d{{2}}(?::\d{{2}})?(?:\s*[AaPp]\.?[Mm]\.?)?"
     rf"|\d{{1,2}}[ -][A-Za-z]{{3,9}}[ -]\d{{2,4}}(?:\s+{CLOCK})?"
     rf"|[A-Za-z]{{3,9}}\.? \d{{1,2}},? \d{{4}}(?:,?\s+{CLOCK})?)"
-    r"\s*(?:Z|(?:UTC|GMT)?[-+]\d{1,2}:?\d{2}|[A-Z]{3,4})?(?:\s*\([^)]*\))?"
+    r"\s*(?:Z|(?:UTC|GMT)?[-+]\d{1,2}(?::?\d{2})?|[A-Z]{3,4})?(?:\s*\([^)]*\))?"
     rf"(?:\s*(?:to|[-–])\s*(?:{DATE}[T\s]+)?{CLOCK})?"
 )
 
@@ -241,7 +241,10 @@ def _is_filled(column: Sequence[object]) -> bool:
 
 
 def find_delimiter(lines: Sequence[str]) -> str:
-    """The delimiter that splits most lines into one number of cells, more than one."""
+    """The delimiter that splits most lines into one number of cells, more than one.
+
+    A comma may also stand in names above the table and in decimals, so it must do so far better.
+    """
     best, most = ",", 0
     for delimiter in DELIMITERS:
         counts = Counter(len(split_line(line, delimiter)) for line in lines if line.strip())
@@ -249,7 +252,7 @@ def find_delimiter(lines: Sequence[str]) -> str:
         if not counts:
             continue
         agreeing = counts.most_common(1)[0][1]
-        if agreeing > most and not (delimiter == " " and most):
+        if agreeing > most / 0.9 and not (delimiter == " " and most):
             best, most = delimiter, agreeing
     return best
 
@@ -367,6 +370,11 @@ def find_frame(rows: Sequence[Sequence[str]], path: Path) -> Frame:
         return Frame(tuple(names), (), first, None, above, best)
     top, names, context = _join_headers(rows, kinds, header)
     above = tuple(" ".join(c for c in row if c) for row in rows[:top] if _filled(row))
+    beyond = [kind for i in range(first, len(rows)) if is_data[i] for kind in kinds[i][len(names) :]]
+    if "word" in beyond and not {"number", "time"} & set(beyond):
+        # Words behind the last name, such as a tariff; a number there would be a split decimal.
+        more = width - len(names)
+        names, context = [*names, *[""] * more], (*context, *[""] * more) if context else ()
     return Frame(unique_names(names), context, first, header, above, best)
 
 
@@ -432,7 +440,10 @@ def _header_above(
             filled = sum(kind != "empty" for kind in kinds[i])
             words = sum(kind == "word" for kind in kinds[i])
             numbered = len(rows[i]) > 2 and all(cell.isdigit() for cell in rows[i])
-            return i if (words or numbered) and filled >= max(2, width / 2) else None
+            # A record of another length with numbers in it, such as a count of rows, names nothing.
+            record = "number" in kinds[i] and len(_trimmed(rows[i])) != width and not numbered
+            named = (words or numbered) and not record
+            return i if named and filled >= max(2, width / 2) else None
     return None
 
 

@@ -8,7 +8,7 @@ Nothing else in it is computed from the readings. `Receipt.promise` makes the pr
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from dataclasses import fields as entries
 from typing import TYPE_CHECKING, Any
@@ -37,7 +37,7 @@ from hushmeter.privacy.units import (
     released_values,
     use_in_words,
 )
-from hushmeter.releases.labels import Cells
+from hushmeter.releases.labels import CELLS, Cells
 from hushmeter.releases.promise import NoisyTable, Promise
 from hushmeter.releases.wishes import same_sums, still_shown
 from hushmeter.trace import SECONDS_PER_HOUR, Metering, Trace, digest, iso
@@ -347,22 +347,30 @@ def unit_sentence(unit: Mapping[str, Any]) -> str:
     return f"{order}; and {change}" if order else change
 
 
-def receipt_lines(receipt: Receipt, sentence: str | None = None) -> list[str]:
-    """The lines of a receipt as text; `sentence` names what is protected for the household."""
+def receipt_lines(
+    receipt: Receipt, sentence: str | None = None, *, brief: bool = False
+) -> list[str]:
+    """The lines of a receipt as text; `sentence` names what is protected for the household.
+
+    `brief` leaves out what the sentences of the promise state in the same words.
+    """
     output, unit = receipt.output, receipt.unit
     lines = [
-        f"{receipt.kind}: {output['readings']} readings of "
-        f"{duration_in_words(output['interval_s'])} from {output['start']}",
+        f"{receipt.kind}: {_contents(receipt)} from {output['start']}",
         *_noise_lines(receipt),
         f"protected: {sentence or unit['sentence']}",
         f"at ε = {receipt.epsilon:.4g}"
         + (f", δ = {receipt.delta:g}" if receipt.delta else "")
-        + "; the best attacker is right out of 100 times (a coin is right 50 times) about:",
-        *(f"  {_right(one['odds'])}  {one['about']}" for one in receipt.guesses),
+        + f"; {ODDS_TITLE}",
+        *odds_lines(receipt.guesses),
     ]
     ways = tuple(unit["rearranged"])
+    if brief:
+        return lines
     if ways:
-        lines.append(f"{same_sums(ways)} are released with the same probabilities.")
+        stated = bool(unit["resolution_w"] or unit["register_step_w"])
+        odds = next(one["odds"] for one in receipt.guesses if one["name"] == "order")
+        lines.append(same_sums(ways, odds, rounding_stated=stated))
         lines.append(f"Not hidden: {still_shown(ways)}.")
     if unit["span"] == "when":
         how = "with less noise" if unit["day_scale"] else "exactly"
@@ -373,6 +381,23 @@ def receipt_lines(receipt: Receipt, sentence: str | None = None) -> list[str]:
             "nothing into the grid.",
         )
     return lines
+
+
+ODDS_TITLE = "the best attacker is right out of 100 times (a coin is right 50 times) about:"
+
+
+def odds_lines(guesses: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The small table of odds: how often the best attacker is right about what."""
+    return [f"  {_right(one['odds'])}  {one['about']}" for one in guesses]
+
+
+def _contents(receipt: Receipt) -> str:
+    """What was released: readings of some length, or sums of them alone."""
+    names = [entry["table"].replace("-", " ") for entry in receipt.tables]
+    count, length = receipt.output["readings"], duration_in_words(receipt.output["interval_s"])
+    if CELLS in names:
+        return f"{count} readings of {length}"
+    return f"{' and '.join(names)}, sums of {count} times {length},"
 
 
 def _noise_lines(receipt: Receipt) -> list[str]:

@@ -250,13 +250,11 @@ class Release:
         list of Path
             The written files.
         """
-        from hushmeter.releases.files import staged_release
+        from hushmeter.releases.files import save_release
 
         if self.restored is not None:
             raise InputError("restored values are not a release; save what `hm.restore` returns.")
-        with staged_release(self, path, force=force, signing_key=signing_key) as (files, publish):
-            publish()
-        return files
+        return save_release(self, path, force=force, signing_key=signing_key)
 
 
 def release(

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from hushmeter.appliance_kinds import catalogue
+from hushmeter.appliance import SOURCES, Appliance, catalogue
 from hushmeter.checks import one_of, positive, seconds
 from hushmeter.errors import InputError
 from hushmeter.formatting import duration_in_words, format_watt_hours, format_watts
-from hushmeter.home import DEFAULT_TOLERANCE, SOURCES, Appliance, Home
+from hushmeter.home import DEFAULT_TOLERANCE, Home
 from hushmeter.noise import find_kind
 from hushmeter.noise.mechanism import MAX_EPSILON, Exact, clamp_bounds, exact
 from hushmeter.privacy.units import (
@@ -34,6 +34,7 @@ from hushmeter.releases.labels import CELLS, HOURLY_COST, REGISTER, VIEWS, of_su
 from hushmeter.releases.promise import Promise
 from hushmeter.releases.purposes import choose_purpose
 from hushmeter.releases.wishes import (
+    OF_PURPOSE,
     Order,
     choose_tables,
     parse_wish,
@@ -142,7 +143,9 @@ class Request:
     def __post_init__(self) -> None:
         words = [self.tables] if isinstance(self.tables, str) else self.tables
         expanded = [one for word in words for one in (VIEWS if word == "views" else (word,))]
-        object.__setattr__(self, "tables", tuple(dict.fromkeys(expanded)))
+        # Hours are cells of at most one hour, so the shorter word adds nothing.
+        named = (one for one in expanded if one != CELLS or "hours" not in expanded)
+        object.__setattr__(self, "tables", tuple(dict.fromkeys(named)))
         object.__setattr__(self, "clamp", clamp_bounds(self.clamp))
         for name, allowed in (("protect", PROTECT), ("span", SPANS)):
             if getattr(self, name) is not None:
@@ -378,10 +381,12 @@ class Request:
         return calibrate_request(self, metered) if self.hide is None else find_best(self, metered)
 
     def as_calendar(self, metered: Metered) -> Request:
-        """Return the wish with hours, days, months and the typical day, if it may have them.
+        """Return the wish with the tables of its purpose, if it may have them.
 
-        A wish that names its tables, the length of the values, the noise or the span "when" keeps
-        its form, and so do readings that are longer than hours or cover less than a day.
+        These are hours, days, months and the typical day; for days, months or the typical day they
+        are only those that the purpose needs. A wish that names its tables, the length of the
+        values, the noise or the span "when" keeps its form, and so do readings that are longer than
+        hours or cover less than a day.
 
         Parameters
         ----------
@@ -398,7 +403,7 @@ class Request:
         period_s = (metered.readings or np.inf) * metered.interval_s
         if self.hide is None or stated or not short or period_s < SECONDS_PER_DAY:
             return self
-        return self.with_changes(tables=VIEWS)
+        return self.with_changes(tables=OF_PURPOSE.get(self.purpose or "hour", VIEWS))
 
     def with_changes(self, **changes: Any) -> Request:
         """Return the request with changes of some fields."""

@@ -19,7 +19,15 @@ import numpy as np
 
 from hushmeter.checks import FloatArray
 from hushmeter.errors import DataError, InputError
-from hushmeter.noise import MECHANISMS, Gaussian, Mechanism, clamped, find_kind
+from hushmeter.noise import (
+    DEFAULT_KIND,
+    MECHANISMS,
+    SHARING_KIND,
+    Gaussian,
+    Mechanism,
+    clamped,
+    find_kind,
+)
 from hushmeter.noise.gaussian import analytic_epsilon, joint_sigmas
 from hushmeter.noise.mechanism import Exact, coarser, exact
 from hushmeter.noise.samplers import gaussian_fits
@@ -90,7 +98,7 @@ def at_epsilon(request: Request, metered: Metered, epsilon: Exact) -> Promise:
     unit = request.unit(metered, every)
     if request.several:
         return _share(request, metered, unit, _cells(request, metered, every), epsilon)
-    return _series(request, metered, unit, request.mechanism or "laplace", epsilon)
+    return _series(request, metered, unit, request.mechanism or DEFAULT_KIND, epsilon)
 
 
 def _series(request: Request, metered: Metered, unit: Unit, name: str, epsilon: Exact) -> Promise:
@@ -144,7 +152,7 @@ def _share(request: Request, metered: Metered, unit: Unit, cells: Cells, epsilon
     from hushmeter.releases.estimate import divide_budget
 
     delta = float(exact("delta", request.delta))
-    refuse_large_register("gaussian", unit)
+    refuse_large_register(SHARING_KIND, unit)
     tables = check_tables(request.tables, cells)
     finest = best_grid(unit) if request.grid is None else exact("grid", request.grid)
     made = partial(
@@ -165,7 +173,7 @@ def _share(request: Request, metered: Metered, unit: Unit, cells: Cells, epsilon
         used = np.flatnonzero(shares)
         if [tables[j].name for j in used] == [CELLS]:
             # No other table is worth its share.
-            return _series(request, metered, unit, "gaussian", epsilon)
+            return _series(request, metered, unit, SHARING_KIND, epsilon)
         wanted = float(exact("epsilon", epsilon)), delta
         sigmas = joint_sigmas(*wanted, lengths[used], shares[used]) * (1 + 1e-12)
         if all(map(gaussian_fits, sigmas)):
@@ -215,6 +223,7 @@ def table_noise(sigma: float, length: float, grid: Fraction, delta: float) -> Ga
 
 def candidates(request: Request, metered: Metered) -> list[Request]:
     """Return requests with a length of the cells and a mechanism each, which may meet a wish."""
+    request = with_local_days(request, metered)
     if request.several:
         return [request]
     names = tuple(MECHANISMS) if request.mechanism is None else (request.mechanism,)
@@ -222,6 +231,15 @@ def candidates(request: Request, metered: Metered) -> list[Request]:
     return [
         request.with_changes(every=every, mechanism=name) for every in lengths for name in names
     ]
+
+
+def with_local_days(request: Request, metered: Metered) -> Request:
+    """Return a wish for days or months of a zone with tables of them.
+
+    A day of a zone is not always 24 hours long, so that a series of 24 hours does not have it.
+    """
+    local = metered.zone != "UTC" and request.purpose in ("day", "month")
+    return request.as_calendar(metered) if local else request
 
 
 def _resolutions(request: Request, metered: Metered) -> list[float]:
@@ -289,6 +307,7 @@ def _share_at_odds(request: Request, metered: Metered, unit: Unit, goal: float) 
 
 def find_best(request: Request, metered: Metered) -> Promise:
     """Return the promise with the least error for the purpose of a wish."""
+    request = with_local_days(request, metered)
     # The noise of cells alone does not depend on the times, so the search leaves them out.
     facts = metered if request.tables else replace(metered, times=None)
     found = least_error(candidates(request, facts), facts)
@@ -313,7 +332,7 @@ def least_error(requests: Sequence[Request], metered: Metered) -> Promise:
     units = [request.unit(metered, _cell_length(request, metered)) for request in requests]
     each = [_error_of_one_watt(unit, purpose) for unit in units]
     # Gaussian noise is the fastest to search and nearly always wins. The order saves time only.
-    slow = [not find_kind(request.mechanism or "gaussian").shares_budget for request in requests]
+    slow = [not find_kind(request.mechanism or SHARING_KIND).shares_budget for request in requests]
     order = sorted(range(len(units)), key=lambda i: (slow[i], each[i] * units[i].l2))
     best: tuple[tuple[float, float, float], Promise] | None = None
     refused: InputError | None = None

@@ -19,9 +19,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from hushmeter.appliance_kinds import Household, catalogue
+from hushmeter.appliance import QUANTITIES, QUANTITY, Appliance, Household, catalogue
 from hushmeter.errors import InputError
-from hushmeter.home import QUANTITIES, QUANTITY, Appliance
+from hushmeter.formatting import out_of_100
 from hushmeter.privacy.units import BETWEEN_DAYS, KEPT, LONGEST_DAY_S, WITHIN_DAYS, order_in_words
 from hushmeter.trace import SECONDS_PER_HOUR
 
@@ -37,10 +37,17 @@ WISHES = (
 AT_HOME = "day at home"
 """Name of the use that "that we are away" hides."""
 
+OF_PURPOSE = {
+    "day": ("days", "months"),
+    "profile": ("typical-day", "months"),
+    "month": ("months",),
+}
+"""Tables of sums for each purpose that does not need hours."""
+
 TABLES: dict[str | None, dict[str, tuple[str, ...]]] = {
-    "days": {"day": ("days", "months"), "month": ("months",)},
-    "typical-day": {"profile": ("typical-day", "months"), "month": ("months",)},
-    "months": {"month": ("months",)},
+    "days": {name: OF_PURPOSE[name] for name in ("day", "month")},
+    "typical-day": {name: OF_PURPOSE[name] for name in ("profile", "month")},
+    "months": {"month": OF_PURPOSE["month"]},
     None: {"month": ("months",), "day": ("days",), "profile": ("typical-day",)},
 }
 """Tables for each purpose, by the finest table that a wish keeps; the first purpose is the default.
@@ -181,13 +188,23 @@ def what_helps(ways: tuple[str, ...]) -> str:
     )
 
 
-def same_sums(ways: tuple[str, ...]) -> str:
-    """The relation between neighbours whose use is rearranged, as the subject of a sentence."""
-    return {
+def same_sums(ways: tuple[str, ...], odds: float, *, rounding_stated: bool) -> str:
+    """The relation between neighbours whose use is rearranged, as a sentence.
+
+    `odds` are those about the order of the use; above ½, noise covers what the meter rounds.
+    """
+    which = {
         "days": "Two files whose days have the same sums",
         "typical-day": "Two files in which every hour of the day has the same sum over each month",
         "months": "Two files whose months have the same sums",
     }[KEPT[ways] or ""]
+    same = f"{which} are released with the same probabilities"
+    if odds > 0.5:
+        hidden = f"which the noise hides to {out_of_100(odds)} out of 100"
+        return f"{same}, up to what the meter rounds, {hidden}."
+    if rounding_stated:
+        return f"{same}."
+    return f"{same}. Nobody stated how the meter rounds: this holds for the readings of the file."
 
 
 def still_shown(ways: tuple[str, ...]) -> str:

@@ -9,10 +9,10 @@ from fastapi import APIRouter, Request
 from fastapi.responses import PlainTextResponse, Response
 
 from hushmeter import __version__
-from hushmeter.appliance_kinds import catalogue
+from hushmeter.appliance import Appliance, catalogue
 from hushmeter.attack.registry import attackers
 from hushmeter.errors import DataError
-from hushmeter.home import Appliance, Home
+from hushmeter.home import Home
 from hushmeter.learn.inspection import sentences
 from hushmeter.noise import MECHANISMS
 from hushmeter.noise.mechanism import MAX_EPSILON
@@ -68,6 +68,8 @@ USUAL = (
     "car charger",
 )
 """Appliances that the page shows first; the others are folded."""
+SIZED = tuple(catalogue[name] for name in catalogue if catalogue[name].ask)
+"""Appliances that differ so much in size that somebody must state it."""
 FOUND = ("format", "readings", "interval_s", "start", "end", "unit", "gaps", "duplicates")
 """Fields of an inspection that are repeated in the description of a trace."""
 
@@ -101,6 +103,7 @@ def describe_server(settings: Settings) -> schemas.About:
         examples=EXAMPLES,
         resolutions_s=[float(every) for every in RESOLUTIONS_S + LONG_RESOLUTIONS_S],
         catalogue=typical_appliances(),
+        sizes={one.name: (one.power_w.low, one.power_w.high) for one in SIZED},
         limits={name: getattr(settings, name) for name in LIMITS} | {"max_epsilon": MAX_EPSILON},
     )
 
@@ -167,6 +170,10 @@ def _add_homes(router: APIRouter, server: Server) -> None:
         data, name, _ = await take_form(request)
         home = await server.compute(parse_home, data, name, server.settings)
         return server.hold_home(home, secrets.token_urlsafe(24))
+
+    @router.post("/appliance", summary="An appliance in words, such as “car charger 7.4 kW”")
+    async def appliance(request: schemas.ApplianceRequest) -> schemas.ApplianceModel:
+        return schemas.to_model(Home([Appliance.from_words(request.words)])).appliances[0]
 
     @router.post(
         "/homes/write",

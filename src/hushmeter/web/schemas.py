@@ -10,7 +10,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from hushmeter.home import NUMBERS, Appliance, Home, LearntFrom
+from hushmeter.appliance import NUMBERS, Appliance
+from hushmeter.home import Home, LearntFrom
 from hushmeter.noise import MECHANISMS
 from hushmeter.noise.mechanism import MAX_EPSILON
 from hushmeter.privacy.units import PROTECT, SPANS
@@ -160,7 +161,7 @@ class CalendarRequest(PlanRequest):
 class LeftRequest(CalendarRequest):
     """What a release leaves of the statements about a home."""
 
-    releases: Annotated[int, Field(ge=5, le=100)] = 50
+    releases: Annotated[int, Field(ge=1, le=100)] = 50
     """Number of simulated releases."""
 
 
@@ -214,6 +215,12 @@ class ExampleRequest(Strict):
     name: Annotated[str, Field(max_length=40)] = "evening"
 
 
+class ApplianceRequest(Strict):
+    """An appliance in words: its name and the numbers that somebody knows."""
+
+    words: Name
+
+
 class TraceRequest(Strict):
     """A trace that the server holds."""
 
@@ -261,6 +268,8 @@ class About(Answer):
     """Released intervals to choose from [s]."""
     catalogue: list[ApplianceModel]
     """Typical appliances, with upper values."""
+    sizes: dict[str, tuple[float, float]]
+    """Appliances whose own power somebody must state, with the usual limits of it [W]."""
     limits: dict[str, float]
     """The largest requests that are accepted."""
 

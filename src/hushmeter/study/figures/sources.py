@@ -13,10 +13,11 @@ from pathlib import Path
 import numpy as np
 
 from hushmeter import synth
+from hushmeter.appliance import Appliance
 from hushmeter.assumptions import estimate_tolerance
 from hushmeter.errors import DataError
 from hushmeter.formatting import out_of_100, short_duration
-from hushmeter.home import Appliance, Home
+from hushmeter.home import Home
 from hushmeter.learn.homes import (
     LearntHome,
     learn_home,

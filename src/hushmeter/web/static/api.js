@@ -76,6 +76,7 @@ export const api = {
   release: (request) => post("release", request),
   learnHome: (trace) => post("homes/learn", { trace }),
   readHome: async (file) => (await call("POST", "homes/read", { form: fileForm(file) })).json(),
+  appliance: (words) => post("appliance", { words }),
   writeHome: async (home, trace) => (await call("POST", "homes/write", { json: { home, trace } })).text(),
 };
 

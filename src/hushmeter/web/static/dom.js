@@ -25,12 +25,17 @@ export function markInvalid(input, wrong) {
   else input.removeAttribute("aria-invalid");
 }
 
-/** Fill a list. Only changed entries are replaced, so that a screen reader speaks only those. */
+/**
+ * Fill a list with texts, or with texts and their languages. Only changed entries are replaced, so that
+ * a screen reader speaks only those.
+ */
 export function fillList(list, sentences) {
   while (list.children.length > sentences.length) list.lastElementChild.remove();
   sentences.forEach((sentence, index) => {
     const entry = list.children[index] ?? list.appendChild(document.createElement("li"));
-    if (entry.textContent !== sentence) entry.textContent = sentence;
+    const { text, lang } = sentence.text === undefined ? { text: sentence, lang: "" } : sentence;
+    if (entry.textContent !== text) entry.textContent = text;
+    if (lang) entry.lang = lang;
   });
 }
 

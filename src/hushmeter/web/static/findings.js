@@ -2,7 +2,7 @@
 
 import { api } from "./api.js";
 import { create, fillList, find, show } from "./dom.js";
-import { say } from "./texts.js";
+import { say, told } from "./texts.js";
 
 // Number of findings that a phone shows at once; the style sheet has the same number.
 const SHOWN = 4;
@@ -49,12 +49,13 @@ export class FindingsList {
     show(find("findings-all"), list.length > SHOWN && !find("findings").classList.contains("all"));
     show(find("findings-none"), list.length === 0);
     find("findings-none").textContent = say(findings ? "findings.none" : "findings.wait");
-    fillList(find("findings-notes"), [...(findings?.notes ?? []), ...(findings?.withheld ?? [])]);
+    fillList(find("findings-notes"), [...(findings?.notes ?? []), ...(findings?.withheld ?? [])].map(told));
   }
 
   #entry({ sentence, marks, places }, index, chosen) {
-    if (marks.length === 0) return create("li", {}, sentence);
-    const button = create("button", { type: "button", className: "finding" }, sentence);
+    const { text, lang } = told(sentence);
+    if (marks.length === 0) return create("li", { lang }, text);
+    const button = create("button", { type: "button", className: "finding", lang }, text);
     button.setAttribute("aria-pressed", String(index === chosen));
     button.addEventListener("click", () => this.#choose(index, places));
     return create("li", {}, button);

@@ -17,6 +17,8 @@ import { Wishes } from "./wishes.js";
 
 const BUSY_AFTER_MS = 150;
 const DAY_S = 86_400;
+// Numbers of simulated releases: a first answer within a second, then one that is certain enough.
+const FIRST_AND_ALL = [2, 50];
 const CALENDAR_PURPOSES = ["month", "profile"];
 
 class Page {
@@ -182,6 +184,7 @@ class Page {
     const wanted = values.hide.some(isWish) ? {} : { purpose };
     const request = { ...wanted, ...releaseRequest(values), seed, ...this.window.request() };
     const made = this.#context();
+    this.#askLeft();
     const view = await api.view(request, signal);
     // Findings and plans that arrived in the meantime belong to the same readings.
     const { marks, chosen, plan, waiting, price } = this.#context();
@@ -195,7 +198,6 @@ class Page {
     if (context.truth) this.attacks.ask();
     this.#askRestored();
     this.#askCalendar();
-    this.#askLeft();
   }
 
   /** What is left does not depend on the stretch that is shown. */
@@ -217,8 +219,9 @@ class Page {
 
   /** A few releases give a first estimate; more of them refine it. */
   async #refreshLeft(signal) {
-    for (const releases of [8, 50]) {
-      this.panels.showLeft(await api.left({ ...this.leftRequest, releases }, signal));
+    for (const releases of FIRST_AND_ALL) {
+      const left = await api.left({ ...this.leftRequest, releases }, signal);
+      this.panels.showLeft({ ...left, is_first: releases !== FIRST_AND_ALL.at(-1) });
       if (signal.aborted) return;
     }
   }

@@ -6,7 +6,7 @@ import { fixed, kilowattHours, moment, outOf100, plain, stretch, watts } from ".
 import { drawLegend, drawStrips, stripRows, stripSummary } from "./strips.js";
 import { ChartTable } from "./tables.js";
 import { inPageWords } from "./sources.js";
-import { say } from "./texts.js";
+import { say, told } from "./texts.js";
 import { extent } from "./window.js";
 
 /**
@@ -214,27 +214,31 @@ export class Panels {
     const { plan, waiting } = this.#viewContext;
     const purpose = verdict?.purpose;
     const place = find("verdict");
-    // The server tells the promise in two sentences, after that of ε and before the table of odds.
-    const promised = plan && promise ? [...promise.sentences.slice(1, 3), ...verdict.sentences.slice(2)] : [];
+    // After the sentence of ε the server says what is hidden. The next sentence is about odds, which the line of the
+    // table has too, or about sums that stay the same.
+    const last = promise?.receipt.unit.rearranged.length > 0 ? 3 : 2;
+    const promised = plan && promise ? [...promise.sentences.slice(1, last), ...verdict.sentences.slice(2)] : [];
     this.#showOdds(plan && promise ? promise.receipt.guesses : []);
-    fillList(find("plan-sentences"), promised.map(inPageWords));
+    fillList(find("plan-sentences"), promised.map(told).map(({ text, lang }) => ({ text: inPageWords(text), lang })));
     if (!verdict) {
       place.replaceChildren(create("p", { className: "empty" }, say(waiting ? "cost.wait" : "cost.nothing")));
       return;
     }
     const amount = ["hour", "profile"].includes(purpose) ? watts : kilowattHours;
+    const stake = told(verdict.sentences[1]);
     const most = Math.max(verdict.error, Math.abs(verdict.own)) || 1;
     place.replaceChildren(
       create("p", { className: `figure ${verdict.level}` }, create("strong", {}, `± ${amount(verdict.error)}`), ` ${say(`cost.per.${purpose}`)}`),
       bar("error", verdict.error / most, say("cost.bar_error", { value: amount(verdict.error) })),
       bar("own", Math.abs(verdict.own) / most, say("cost.bar_own", { value: amount(verdict.own) })),
-      create("p", { className: `stake ${verdict.level}`, lang: "en" }, verdict.sentences[1]),
+      create("p", { className: `stake ${verdict.level}`, lang: stake.lang }, stake.text),
     );
   }
 
   /** One small table: how often the best attacker is right, from one use to all days. */
   #showOdds(guesses) {
-    const rows = guesses.map(({ about, odds }) => create("tr", {}, create("th", { scope: "row", lang: "en" }, about), create("td", {}, shownOdds(odds))));
+    const row = ({ text, lang }, odds) => create("tr", {}, create("th", { scope: "row", lang }, text), create("td", {}, shownOdds(odds)));
+    const rows = guesses.map(({ about, odds }) => row(told(about), odds));
     find("odds-rows").replaceChildren(...rows);
     show(find("odds-table"), rows.length > 0);
     if (rows.length === 0) return;
@@ -248,13 +252,15 @@ export class Panels {
   showLeft(left) {
     const entry = ({ before, after, verdict }) => {
       const gone = verdict === "gone";
-      const words = gone ? create("s", {}, before) : before;
-      return create("li", { className: gone ? "gone" : "there" }, create("strong", {}, say(gone ? "left.gone" : "left.there")), " ", words, " ", create("span", { className: "soft" }, after.replace(/^(Gone|Still there)\. /, "")));
+      const [statement, measured] = [told(before), told(after.replace(/^(Gone|Still there)[.:] /, ""))];
+      const words = create(gone ? "s" : "span", { lang: statement.lang }, statement.text);
+      const more = create("span", { className: "soft", lang: measured.lang }, measured.text);
+      return create("li", { className: gone ? "gone" : "there" }, create("strong", {}, say(gone ? "left.gone" : "left.there")), " ", words, " ", more);
     };
     find("left").replaceChildren(...(left?.statements ?? []).map(entry));
     const some = (left?.statements.length ?? 0) > 0;
     show(find("left-block"), some);
-    find("left-note").textContent = some ? say("left.note", { releases: left.releases }) : "";
+    find("left-note").textContent = some ? say(left.is_first ? "left.first" : "left.note", { releases: left.releases }) : "";
   }
 
   async #showVisibility() {

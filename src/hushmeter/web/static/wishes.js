@@ -2,8 +2,8 @@
 // choices the server computes a plan: the noise that hides the chosen things at the least cost.
 
 import { Latest, api } from "./api.js";
-import { create, fillRadios, fillSelect, find, show } from "./dom.js";
-import { outOf100, watts } from "./format.js";
+import { create, fillRadios, fillSelect, find, markInvalid, show } from "./dom.js";
+import { outOf100, typedNumber, watts } from "./format.js";
 import { atMostWatts } from "./home_editor.js";
 import { PEOPLE, PLAN_VALUES, homeChange, isWish, wishRequest } from "./store.js";
 import { say } from "./texts.js";
@@ -13,6 +13,7 @@ const PURPOSES = ["hour", "day", "month", "profile", "register"];
 // So many entries of the catalogue are shown at once; the others can be unfolded.
 const SHOWN = 8;
 const TOLERANCE_W = 20;
+const MOST_KW = 100;
 
 /** Draws the choices from the store and asks for a plan whenever one of them changes. */
 export class Wishes {
@@ -26,6 +27,7 @@ export class Wishes {
     fillSelect(find("odds"), odds, store.values.odds);
     find("odds").addEventListener("change", ({ target }) => store.set({ odds: Number(target.value) }));
     find("own-noise-back").addEventListener("click", () => this.#replan());
+    find("size").addEventListener("submit", (event) => this.#addSized(event));
     this.#drawPurposes();
     store.subscribe((changed) => this.#changed(changed));
     this.#draw();
@@ -75,7 +77,7 @@ export class Wishes {
   }
 
   #draw() {
-    const { home, hide, findings } = this.store.values;
+    const { home, homeSource, hide, findings } = this.store.values;
     fillChips(find("people"), PEOPLE.map((words) => this.#person(words, hide.includes(words))));
     // A wish of the household chooses itself what the data is for.
     show(find("purposes"), !hide.some(isWish));
@@ -94,8 +96,9 @@ export class Wishes {
     find("seen-hint").textContent = seen.size > 0 ? say("wishes.seen") : "";
     const hidden = new Set(hide);
     const offered = appliances.map((one) => this.#chip("hide", one, hidden.has(one.name), (on) => this.#hide(one.name, on)));
-    fillChips(find("hide"), offered);
-    find("hide-hint").textContent = offered.length > 0 ? "" : say("wishes.hide_first");
+    // What somebody ticked above is hidden; a home from elsewhere has appliances that need not be.
+    const other = homeSource?.kind !== "ticked" || appliances.some(({ name }) => !hidden.has(name));
+    fillChips(find("hide"), other ? offered : []);
   }
 
   /** A wish in the words of the household. */
@@ -109,15 +112,47 @@ export class Wishes {
     const input = create("input", { type: "checkbox", checked, value: appliance.name, name: list });
     input.addEventListener("change", () => choose(input.checked));
     // The numbers stand in the first list; the second one only names the same appliances.
-    const size = list === "have" ? [create("span", { className: "soft" }, watts(atMostWatts(appliance)))] : [];
+    const known = checked || !this.about.sizes[appliance.name];
+    const size = list === "have" ? [create("span", { className: "soft" }, known ? watts(atMostWatts(appliance)) : say("wishes.size_open"))] : [];
     const mark = seen ? [create("span", { className: "off-screen" }, say("wishes.seen_one"))] : [];
     const text = create("span", { className: "face" }, `${appliance.name} `, ...size, ...mark);
     return create("label", { className: seen ? "chip seen" : "chip" }, input, text);
   }
 
+  /** Ask for the power of an appliance that may be small or large: the noise follows from it. */
+  #askSize(name) {
+    show(find("size"), name !== null);
+    this.asking = name;
+    if (name === null) return;
+    const [low, high] = this.about.sizes[name];
+    find("size-label").textContent = say("wishes.size", { name });
+    find("size-hint").textContent = say("wishes.size_hint", { low: watts(low), high: watts(high) });
+    find("size-kw").value = "";
+    find("size-kw").focus();
+  }
+
+  async #addSized(event) {
+    event.preventDefault();
+    const kilowatts = typedNumber(find("size-kw").value);
+    const valid = kilowatts > 0 && kilowatts <= MOST_KW;
+    markInvalid(find("size-kw"), !valid);
+    this.problem(valid ? "" : say("wishes.size_problem", { name: this.asking }), "size");
+    if (!valid) return;
+    try {
+      const appliance = await api.appliance(`${this.asking} ${kilowatts} kW`);
+      this.#askSize(null);
+      this.#own(appliance, true);
+    } catch (error) {
+      this.problem(error.message, "size");
+    }
+  }
+
   /** Add an appliance of the catalogue to the home and hide it, or remove it. */
   #own(appliance, on) {
     const { values } = this.store;
+    const asks = on && this.about.sizes[appliance.name] && appliance.source === "catalogue" && appliance.high !== null;
+    this.#askSize(asks ? appliance.name : null);
+    if (asks) return;
     const before = values.home?.appliances ?? [];
     const appliances = on ? [...before, appliance] : before.filter(({ name }) => name !== appliance.name);
     const base = values.home ?? { name: "home", tolerance: TOLERANCE_W, base_load: 0 };

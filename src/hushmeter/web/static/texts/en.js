@@ -1,6 +1,6 @@
-// Every English text of the page. A translation has the same keys, and may leave some of them out; its
-// language is added in ../texts.js. Names in braces are replaced by values. Sentences that the
-// server writes are not here.
+// Every English text of the page. A translation has the same keys, and under `server` also patterns of the
+// English sentences that the server writes; its language is added in ../texts.js. Names in braces are replaced
+// by values.
 export default {
   language: "en",
   locale: "en-GB",
@@ -67,8 +67,12 @@ export default {
       "who we are": "who we are",
     },
     have: "Or about appliances: I have",
-    hide: "Nobody should be able to tell when I use",
-    hide_first: "First tick what you have.",
+    hide: "Nobody should be able to tell that I use",
+    size: "Power of the {name} in kW",
+    size_hint: "It is on its type plate or in its manual, mostly between {low} and {high}. The noise follows from it.",
+    size_add: "Add",
+    size_open: "size?",
+    size_problem: "Enter the power of the {name} in kW, such as 7.4.",
     seen: "A dot marks what may show in your readings. The noise does not depend on it.",
     seen_one: "may show in your readings",
     more: "{count} more appliances",
@@ -84,6 +88,7 @@ export default {
     title: "What is left",
     gone: "Gone:",
     there: "Still there:",
+    first: "This is a first estimate from {releases} simulated releases; it is being refined.",
     note: "Measured on this computer with {releases} simulated releases. This list is for you alone and is in no receipt.",
   },
 
