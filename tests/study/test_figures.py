@@ -118,6 +118,24 @@ def test_the_simulated_dots_of_fig9_lie_on_the_exact_curves():
     assert ends.loc["error", "last"] < ends.loc["error", "first"]
 
 
+def test_pictures_explain_themselves(small_items):
+    """Domains of the printed bounds, circles and arrows, noise that coincides, what ε means."""
+    made = small_items[0]
+    assert "domain of the printed upper bound" in legend_of(made["fig2"].figure)
+    texts = [text.get_text() for text in made["fig2"].figure.axes[0].texts]
+    inside = dict(made["fig2"].words.details)["domain of Theorem 3"].endswith("inside")
+    assert inside != any("outside the domain of Theorem 3" in text for text in texts)
+    legend = legend_of(made["fig8"].figure)
+    assert sum("a cluster of" in text for text in legend) == 2
+    assert sum("move along the arrow" in text for text in legend) == 2
+    laplace, staircase, _ = made["fig5"].figure.axes[0].lines[:3]
+    assert laplace.get_linewidth() > 2 * staircase.get_linewidth()
+    assert laplace.get_linestyle() != staircase.get_linestyle()
+    for item in ("fig2", "fig3", "fig4", "fig5", "fig6", "appliances"):
+        note = made[item].figure.legends[0].get_title().get_text()
+        assert "times out of 100" in note, item
+
+
 def test_each_panel_of_fig2_has_its_own_limit_and_floor(small_items):
     table = small_items[0]["fig2"].table
     assert table.panel.nunique() == 2

@@ -134,15 +134,16 @@ class BatteryCase:
             prices=self.prices,
         )
 
-    def attack(self, metered: Trace, attacker: str) -> tuple[Score, Score] | None:
+    def attack(self, done: Operation, attacker: str) -> tuple[Score, Score] | None:
         """Score an attacker without and with the battery."""
         if self.load.states is None:
             return None
         before = attack_metered(self.load, self.load, self.home, attacker=attacker, seed=self.seed)
-        return before, self.attack_behind(metered, attacker)
+        return before, self.attack_behind(done, attacker)
 
-    def attack_behind(self, metered: Trace, attacker: str) -> Score:
-        """Score an attacker behind the battery, whose noise it knows; see `attack_metered`."""
+    def attack_behind(self, done: Operation, attacker: str) -> Score:
+        """Score an attacker behind the battery, whose noise and upkeep it knows."""
+        metered = done.metered.replace_readings(done.metered.readings - done.upkeep_w)
         return attack_metered(
             self.load,
             metered,
@@ -169,7 +170,7 @@ class BatteryCase:
                     seen.saturated / seen.horizons,
                     bound_saturation(self.mechanism, sized, self.control),
                     seen.cut_share,
-                    mean_visibility(self.attack_behind(done.metered, attacker)),
+                    mean_visibility(self.attack_behind(done, attacker)),
                 )
             )
         return tuple(found)

@@ -150,7 +150,7 @@ def battery(
         table = case.size(mechanism, delta)
         now("attacking the meter")
         done = operate(load, store, noise, control, rng=seed)
-        scores = case.attack(done.metered, attacker)
+        scores = case.attack(done, attacker)
         answer = _describe_battery(case, found, year, table, scores)
         now("drawing")
         files = []

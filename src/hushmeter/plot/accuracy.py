@@ -74,8 +74,10 @@ def draw_sweep(
     return draw_panels(panels, title)
 
 
-def draw_panels(panels: Sequence[SweepPanel], title: str, *, columns: int = 3) -> Figure:
-    """Draw panels of sweeps with one legend."""
+def draw_panels(
+    panels: Sequence[SweepPanel], title: str, *, columns: int = 3, note: str = ""
+) -> Figure:
+    """Draw panels of sweeps with one legend, and a note about ε below them."""
     across = min(columns, len(panels))
     down = -(-len(panels) // across)
     figure = new_figure(5.4 * across, 5.2 if down == 1 else 4.2 * down)
@@ -97,7 +99,7 @@ def draw_panels(panels: Sequence[SweepPanel], title: str, *, columns: int = 3) -
         axes.set_ylim(low, high)
         mark_cut(axes)
         label_epsilon_axis(axes)
-    _legend_below(figure, grid)
+    _legend_below(figure, grid, note=note)
     figure.suptitle(title, x=0.01, ha="left", fontsize=11)
     return figure
 
@@ -125,14 +127,19 @@ def _draw_measure(axes: Axes, panel: SweepPanel, places: Mapping[str, int]) -> N
         part = table[table[by] == name]
         x, mean, half = mean_and_band(part, measure)
         style = DASHES[i // len(PALETTE) % len(DASHES)]
+        # Lines of several kinds of noise lie on each other: a wide one stays visible below.
+        width = 1.5
+        if by == "series":
+            style, width = DASHES[i % len(DASHES)], (4.0, 1.5, 1.5)[i % len(DASHES)]
         color, marker = PALETTE[i % len(PALETTE)], MARKERS[i % len(MARKERS)]
         if name in panel.theory:
             # The line is the exact expectation; measured means are markers on it.
             axes.plot(x, panel.theory[name], color=color, linestyle=style)
             style = "none"
         axes.plot(
-            x, mean, color=color, linestyle=style, marker=marker, markersize=4, label=str(name)
-        )
+            x, mean, color=color, linestyle=style, linewidth=width, marker=marker, markersize=4,
+            label=str(name),
+        )  # fmt: skip
         if name in panel.certified:
             epsilon, alpha, low, high = panel.certified[name].T
             reach = [alpha - low, high - alpha]
@@ -219,7 +226,7 @@ def _name_line(axes: Axes, x: FloatArray, line: FloatArray, words: str, color: s
     last = int(drawn[-1])
     side = "right" if last > x.size / 2 else "left"
     # A lower bound is named below its line, so that two lines that meet keep both names.
-    below = words.startswith("lower")
+    below = words.startswith("lower") and line[last] > 0.05
     axes.annotate(
         words, (x[last], line[last]), (0, -3 if below else 3), textcoords="offset points", ha=side,
         va="top" if below else "bottom", fontsize=7, color=color,
@@ -247,8 +254,8 @@ def label_epsilon_axis(axes: Axes) -> None:
     top.tick_params(colors="#555555")
 
 
-def _legend_below(figure: Figure, panels: Sequence[Axes], columns: int = 4) -> None:
-    """Write one legend for all panels below them."""
+def _legend_below(figure: Figure, panels: Sequence[Axes], columns: int = 4, note: str = "") -> None:
+    """Write one legend for all panels below them, under a note."""
     entries: dict[str, Artist] = {}
     for axes in panels:
         handles, labels = axes.get_legend_handles_labels()
@@ -260,6 +267,8 @@ def _legend_below(figure: Figure, panels: Sequence[Axes], columns: int = 4) -> N
         ncols=columns,
         frameon=False,
         fontsize=9,
+        title=note or None,
+        title_fontsize=8.5,
     )
 
 
@@ -318,7 +327,7 @@ def draw_bounds(curves: BoundCurves, title: str) -> Figure:
 
 
 def draw_bound_panels(
-    panels: Mapping[str, tuple[BoundCurves, FloatArray | None]], title: str
+    panels: Mapping[str, tuple[BoundCurves, FloatArray | None]], title: str, note: str = ""
 ) -> Figure:
     """Fig. 2 of the paper. One panel for each distribution of switches, with its own bounds.
 
@@ -328,6 +337,8 @@ def draw_bound_panels(
         The curves of every panel by its heading, and the measured accuracy at each ε, NaN where
         nothing was measured.
     title : str
+    note : str
+        A note about ε below the panels.
 
     Returns
     -------
@@ -342,7 +353,7 @@ def draw_bound_panels(
             axes.plot(-np.log(curves.epsilon), measured, color="#000000", marker="o", markersize=5,
                       linestyle="none", clip_on=False, label="measured")  # fmt: skip
     grid[0].set_ylabel("accuracy α")
-    _legend_below(figure, grid, columns=3 if wide else 2)
+    _legend_below(figure, grid, columns=3 if wide else 2, note=note)
     figure.suptitle(title, x=0.01, ha="left", fontsize=11)
     return figure
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from hushmeter.battery import Operation
 from hushmeter.battery.assessment import mean_visibility
-from hushmeter.checks import FloatArray
+from hushmeter.checks import FloatArray, IntArray
 from hushmeter.formatting import out_of_100, short_duration
 from hushmeter.plot.figure import (
     BLUE,
@@ -76,10 +76,7 @@ def draw_battery(
 def _compare_controllers(case: BatteryCase, attacker: str) -> Picture:
     """Every controller on the same load, and what the attacker sees behind each."""
     runs = case.compare_controllers()
-    seen = {
-        name: mean_visibility(case.attack_behind(run.metered, attacker))
-        for name, run in runs.items()
-    }
+    seen = {name: mean_visibility(case.attack_behind(run, attacker)) for name, run in runs.items()}
     title = f"The same battery and load under every controller; attacker: {attacker}"
     return draw_controllers(runs, seen, title), controllers_columns(runs, seen)
 
@@ -88,7 +85,9 @@ def _sweep_capacity(case: BatteryCase, without: Score, attacker: str) -> Picture
     """Capacities from far too small to ample, and what the attacker sees behind each."""
     spread = case.mechanism.std * case.battery.hours / 1000
     widest = 12 * spread * np.sqrt(case.control.readings)
-    capacities = [float(capacity) for capacity in np.geomspace(spread / 2, widest, 12)]
+    # Less storage could not be charged for its trips.
+    least = 1.001 * case.battery.trip_kwh / max(1 - case.battery.charge, 1e-9)
+    capacities = np.geomspace(max(spread / 2, least), max(widest, 4 * least), 12).tolist()
     sweep = case.sweep_capacity(capacities, attacker)
     title = f"A battery that is too small does not hide the load; attacker: {attacker}"
     figure = draw_exposure(sweep, mean_visibility(without), title, case.battery.capacity_kwh)
@@ -144,12 +143,17 @@ def draw_operation(
     figure = new_figure(10, 7.2 if scores else 5.4)
     ratios = [2.4, 1.4, 2.0] if scores else [2.4, 1.4]
     panels = figure.subplots(len(ratios), 1, height_ratios=ratios)
-    hours = _hours(done)
+    # A line is interrupted at every gap, one entry before the run after it.
+    hours = np.insert(_hours(done), _gaps(done), np.nan)
     top, middle = panels[0], panels[1]
-    top.plot(hours, done.metered.readings / 1000, color=ORANGE, linewidth=0.6, label="metered")
-    top.plot(hours, done.load.readings / 1000, color=BLUE, linewidth=1.1, label="load of the house")
+    for values, color, width, label in (
+        (done.metered.readings, ORANGE, 0.6, "metered"),
+        (done.load.readings, BLUE, 1.1, "load of the house"),
+    ):
+        top.plot(hours, _broken(values / 1000, done), color=color, linewidth=width, label=label)
+    _shade_absence(top, hours, done)
     top.set_ylabel("power [kW]")
-    top.legend(frameon=False, ncols=2, loc="upper left", bbox_to_anchor=(0, 1.14))
+    top.legend(frameon=False, ncols=3, loc="upper left", bbox_to_anchor=(0, 1.14))
     _draw_charge(middle, hours, done)
     for axes in (top, middle):
         axes.set_xlim(0, hours[-1] if hours[-1] > 0 else 1)
@@ -159,12 +163,33 @@ def draw_operation(
     return finish_figure(figure, panels, title)
 
 
+def _gaps(done: Operation) -> IntArray:
+    """Positions of the readings after a gap."""
+    return np.flatnonzero(done.load.run_starts)[1:]
+
+
+def _broken(values: FloatArray, done: Operation) -> FloatArray:
+    """Values with a gap in the line wherever the readings have one."""
+    return np.insert(values, _gaps(done), np.nan)
+
+
+def _shade_absence(axes: Axes, hours: FloatArray, done: Operation) -> None:
+    """Shade the hours in which the storage is away and nothing is hidden."""
+    if done.battery.away is None:
+        return
+    for k, gap in enumerate(np.flatnonzero(np.isnan(hours))):
+        ends = hours[gap - 1] + done.load.interval_s / SECONDS_PER_HOUR, hours[gap + 1]
+        label = None if k else "away: nothing is hidden"
+        axes.axvspan(*ends, color=GREY, alpha=0.25, linewidth=0, label=label)
+
+
 def _draw_charge(axes: Axes, hours: FloatArray, done: Operation) -> None:
     """Draw the charge and mark the readings whose noise the battery could not follow."""
-    charge = 100 * done.state_of_charge
+    charge = _broken(100 * done.state_of_charge, done)
     axes.plot(hours, charge, color=GREEN, linewidth=1.2)
+    _shade_absence(axes, hours, done)
     if done.saturated.any():
-        where = done.saturated
+        where = np.insert(done.saturated, _gaps(done), False)
         axes.plot(hours[where], charge[where], "x", color=RED, markersize=4, label="noise cut off")
         axes.legend(frameon=False, loc="upper right")
     axes.set_ylim(-4, 104)
@@ -437,13 +462,16 @@ def _draw_money(axes: Axes, x: FloatArray, menu: Menu) -> None:
     paid = np.array([e.willingness - menu.buyer.handling for e in menu.entries])
     axes.plot(x, paid, color=BLUE, label="the buyer would pay")
     axes.plot(x, asked, "--", color=RED, label="the household asks")
+    gain = (paid >= asked).tolist()
     axes.fill_between(
-        x, asked, paid, where=(paid >= asked).tolist(), color=GREEN, alpha=0.15, label="surplus"
+        x, asked, paid, where=gain, interpolate=True, color=GREEN, alpha=0.15, label="surplus"
     )
     best = x[menu.entries.index(menu.best)]
     axes.axvline(best, color=GREEN, linewidth=0.9)
     low = min(asked.min(), paid.min())
-    axes.annotate(f" best: {best:.3g} (ε = {menu.best.epsilon:.3g})", (best, low), color=GREEN)
+    side = "left" if best < (x[0] * x[-1]) ** 0.5 else "right"
+    words = f" best: {best:.3g} (ε = {menu.best.epsilon:.3g}) "
+    axes.annotate(words, (best, low), color=GREEN, ha=side)
     axes.set_ylabel("money per year")
     axes.legend(frameon=False, fontsize=7.5, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
 

@@ -70,11 +70,9 @@ class Load:
         if purpose == "hour":
             return self.hourly_sd_w
         if purpose not in self.spreads:
-            raise DataError(
-                f"a buyer of {'the typical day' if purpose == 'profile' else f'{purpose}s'} needs "
-                "true readings of at least three complete days, or of three months of 30 days for "
-                "months."
-            )
+            what = "the typical day" if purpose == "profile" else f"{purpose}s"
+            length = "months of 30 days" if purpose == "month" else "days"
+            raise DataError(f"a buyer of {what} needs true readings of three complete {length}.")
         return self.spreads[purpose]
 
 

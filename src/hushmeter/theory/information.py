@@ -94,22 +94,8 @@ def reading_information(
 def laplace_information(power: ArrayLike, scale: ArrayLike) -> FloatArray:
     """Bits about on and off, equally likely, in one reading with continuous Laplace noise.
 
-    Parameters
-    ----------
-    power : array_like
-        Appliance power P. [W]
-    scale : array_like
-        Laplace scale λ. [W]
-
-    Returns
-    -------
-    array
-
-    Notes
-    -----
-    With s = P/λ the logarithm of the likelihood ratio is clipped to [−s, s], and
-
-        I = 1 − ½·log₂(1 + e^(−s)) − ½·e^(−s)·log₂(1 + e^s) − ½·∫₀^s e^(−u)·log₂(1 + e^(2u − s)) du.
+    With s = P/λ the logarithm of the likelihood ratio is clipped to [−s, s], and the information is
+    1 − ½·log₂(1 + e^(−s)) − ½·e^(−s)·log₂(1 + e^s) − ½·∫₀^s e^(−u)·log₂(1 + e^(2u − s)) du.
     """
     s = np.asarray(positive_array("power", power) / positive_array("scale", scale))
     nodes, weights = np.polynomial.legendre.leggauss(64)

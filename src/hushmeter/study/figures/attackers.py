@@ -37,6 +37,7 @@ from hushmeter.study.figures.sources import (
     PAPER_S,
     Source,
     find_building,
+    tell_meaning,
     with_real_mains,
 )
 from hushmeter.study.sweep import paper_mechanism, release_on_grid
@@ -106,7 +107,8 @@ def attackers_figure(setting: Setting) -> ReproducedItem:
         details.append(("real mains, 60 s", _on_mains(source, setting)))
     finding, verdict, reason = _verdict(judged)
     title = f"Fig. 6: seven algorithms, and one more, {source.name} (lines: exact expectation "
-    figure = draw_panels(panels, f"{title}where it is known; markers: measured)", columns=2)
+    title += "where it is known; markers: measured)"
+    figure = draw_panels(panels, title, columns=2, note=tell_meaning(source))
     caption = Caption("fig6", source.words, CLAIM, finding, verdict, reason, tuple(details))
     return ReproducedItem(
         caption,
@@ -556,10 +558,6 @@ def _further(found: Comparison, source: Source, setting: Setting) -> Details:
     authors = [name for name in found.names if "authors" in name]
     if authors:
         rows.append(("authors’ rules", "; ".join(_from_to(found, name) for name in authors)))
-        alip, ip = authors
-        ends = [found.difference(alip, ip, epsilon=e) for e in (CALM, EPSILONS[7])]
-        words = f"{ends[0]} at ε = {CALM:g} and {ends[1]} at ε = {EPSILONS[7]:.2g}"
-        rows.append(("α of ALIP minus IP by the authors’ rules", words))
     return (*rows, *found.tell_robustness())
 
 
@@ -678,7 +676,8 @@ def appliances_figure(setting: Setting) -> ReproducedItem:
             *rows,
         ),
     )
-    figure = draw_panels(panels, f"Each appliance under noise, {source.name}")
+    title = f"Each appliance under noise, {source.name}"
+    figure = draw_panels(panels, title, note=tell_meaning(source))
     return ReproducedItem(caption, pd.concat(tables, ignore_index=True), figure)
 
 

@@ -45,6 +45,7 @@ from hushmeter.study.figures.sources import (
     find_eight,
     find_thirteen,
     other_homes,
+    tell_meaning,
 )
 from hushmeter.study.sweep import paper_mechanism, release_on_grid
 from hushmeter.theory import one_shot
@@ -113,7 +114,8 @@ def one_shot_figure(setting: Setting) -> ReproducedItem:
         _about("own switches", _judge_varying(source.case, own)),
     )
     words = Caption("fig2", source.words, claim, finding, verdict, reason, details)
-    figure = draw_bound_panels(panels, f"Fig. 2: one-shot accuracy, {source.name}")
+    title = f"Fig. 2: one-shot accuracy, {source.name}"
+    figure = draw_bound_panels(panels, title, tell_meaning(source))
     return ReproducedItem(words, table, figure)
 
 
@@ -290,7 +292,7 @@ def multi_shot_figure(setting: Setting) -> ReproducedItem:
         reason,
         tuple(details),
     )
-    return _make_item(caption, found, panels, f"Fig. 3: multi-shot accuracy, {source.name}", tables)
+    return _make_item(caption, found, panels, "Fig. 3: multi-shot accuracy", source, tables)
 
 
 def _about(place: str, judged: Statement) -> tuple[str, str]:
@@ -474,7 +476,7 @@ def hierarchical_figure(setting: Setting) -> ReproducedItem:
         reason,
         details,
     )
-    return _make_item(caption, found, panels, f"Fig. 4: hierarchical accuracy, {source.name}")
+    return _make_item(caption, found, panels, "Fig. 4: hierarchical accuracy", source)
 
 
 SERIES_READINGS = 21_600
@@ -548,8 +550,8 @@ def noise_figure(setting: Setting) -> ReproducedItem:
         *_judge_spread(two),
         tuple(details),
     )
-    title = f"Fig. 5: the same ε with other noise, {source.name}"
-    return _make_item(caption, found, panels, title, tables)
+    title = "Fig. 5: the same ε with other noise"
+    return _make_item(caption, found, panels, title, source, tables)
 
 
 def _compare_noises(case: Case, setting: Setting, contenders: tuple[Contender, ...]) -> Comparison:
@@ -593,6 +595,7 @@ def _make_item(
     found: Comparison,
     panels: Sequence[SweepPanel],
     title: str,
+    source: Source,
     tables: Sequence[pd.DataFrame] = (),
 ) -> ReproducedItem:
     """An item whose panels are sweeps; the details of its caption get the slopes."""
@@ -600,4 +603,5 @@ def _make_item(
 
     words = replace(caption, details=(*caption.details, *found.tell_robustness()))
     table = pd.concat(tables, ignore_index=True) if len(tables) > 1 else found.table
-    return ReproducedItem(words, table, draw_panels(panels, title), found.robustness())
+    figure = draw_panels(panels, f"{title}, {source.name}", note=tell_meaning(source))
+    return ReproducedItem(words, table, figure, found.robustness())
