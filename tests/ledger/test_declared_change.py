@@ -286,14 +286,15 @@ def series(rng, folder) -> Published:
     described = done.receipt.tables[0]["noise"]
     step, sent = described["grid"], seconds
 
+    places = (start.astype(int) + np.arange(count) * interval) // (interval * window)
+    kept = np.isin(places * interval * window, sent.astype(int))
+    _, order = np.unique(places[kept], return_inverse=True)
+
     def tables(readings):
         if clamp is not None:
             readings = np.clip(readings, *clamp)
-        places = (start.astype(int) + np.arange(count) * interval) // (interval * window)
         if window == 1:
             return [steps_of(readings, step)]
-        kept = np.isin(places * interval * window, sent.astype(int))
-        _, order = np.unique(places[kept], return_inverse=True)
         return [steps_of(np.bincount(order, readings[kept]) / window, step)]
 
     return Published(
