@@ -302,7 +302,7 @@ def score_events(states: ArrayLike, truth: Trace, *, within_s: float = 60.0) -> 
     """
     guessed, actual = _pair(states, truth.truth())
     limit = non_negative("within_s", within_s)
-    steps = np.arange(len(truth)) if truth.steps is None else np.asarray(truth.steps)
+    steps = truth.places
     seconds = (steps * truth.interval_s).astype(np.float64)
     rows = []
     for i, name in enumerate(_names(truth.names, actual.shape[1])):

@@ -212,7 +212,17 @@ class Trace:
         columns = self.states if self.power is None else self.power
         if columns is not None:
             facts["appliances"] = _shortened(self.names or ()) or str(columns.shape[1])
-        return html_facts("Trace", facts, html_line(drawn_lines(self), "readings over time"))
+        return html_facts("Trace", facts, self.picture("readings over time"))
+
+    def picture(self, label: str) -> str:
+        """A small picture in SVG with a label: means of equal stretches; a gap ends a line."""
+        width = max(1, -(-(int(self.places[-1]) + 1) // DRAWN_POINTS))
+        cells, place = np.unique(self.places // width, return_inverse=True)
+        means = np.bincount(place, weights=self.readings) / np.bincount(place)
+        low, high = min(0.0, float(means.min())), max(float(means.max()), 1e-9)
+        points = np.column_stack([cells / max(int(cells[-1]), 1), (means - low) / (high - low)])
+        lines = np.split(points, np.flatnonzero(np.diff(cells) > 1) + 1)
+        return html_line([line.tolist() for line in lines], label)
 
     def __len__(self) -> int:
         return int(self.readings.size)
@@ -234,8 +244,7 @@ class Trace:
         chosen = np.asarray(rows, np.int64)
         if chosen.size == 0:
             raise DataError("a trace needs at least one reading, got none.")
-        steps = np.arange(len(self)) if self.steps is None else self.steps
-        return self._rows(chosen, steps[chosen])
+        return self._rows(chosen, self.places[chosen])
 
     def _rows(self, rows: slice | IntArray, steps: IntArray | None) -> Trace:
         """Some of the readings, with their times counted in intervals from any moment."""
@@ -481,10 +490,14 @@ class Trace:
         return float(self.readings.sum()) * self.interval_s / JOULES_PER_KWH
 
     @cached_property
+    def places(self) -> IntArray:
+        """Time of every reading, counted in intervals from the start, shape (T,)."""
+        return np.arange(len(self)) if self.steps is None else self.steps
+
+    @cached_property
     def times(self) -> TimeArray:
         """Start of every interval, UTC, datetime64[ns], shape (T,)."""
-        steps = np.arange(len(self)) if self.steps is None else self.steps
-        since = np.rint(steps * (self.interval_s * 1e9)).astype("timedelta64[ns]")
+        since = np.rint(self.places * (self.interval_s * 1e9)).astype("timedelta64[ns]")
         times: TimeArray = self.start + since
         return times
 
@@ -656,23 +669,6 @@ def _shortened(names: tuple[str, ...], most: int = 6) -> str:
     """The first names, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
-
-
-def drawn_lines(trace: Trace) -> list[list[tuple[float, float]]]:
-    """Return the lines that show a trace in a small picture, between 0 and 1; a gap ends a line.
-
-    Their points are the means of at most `DRAWN_POINTS` equal stretches.
-    """
-    steps = np.arange(len(trace)) if trace.steps is None else trace.steps
-    width = max(1, -(-(int(steps[-1]) + 1) // DRAWN_POINTS))
-    cells, place = np.unique(steps // width, return_inverse=True)
-    means = np.bincount(place, weights=trace.readings) / np.bincount(place)
-    low, high = min(0.0, float(means.min())), max(float(means.max()), 1e-9)
-    x = cells / max(int(cells[-1]), 1)
-    y = (means - low) / (high - low)
-    breaks = np.flatnonzero(np.diff(cells) > 1) + 1
-    pieces = np.split(np.column_stack([x, y]), breaks)
-    return [[(float(a), float(b)) for a, b in piece] for piece in pieces]
 
 
 def jumps(

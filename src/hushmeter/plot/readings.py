@@ -90,7 +90,7 @@ def draw_trace(trace: Trace, title: str) -> tuple[Figure, dict[str, Any]]:
 
 def summarise_stretches(trace: Trace, points: int = POINTS) -> dict[str, Any]:
     """Compute the least, mean and greatest reading of equal stretches of time."""
-    steps = np.arange(len(trace)) if trace.steps is None else trace.steps
+    steps = trace.places
     width = max(1, -(-(int(steps[-1]) + 1) // points))
     cells = steps // width
     first = np.flatnonzero(np.diff(cells, prepend=-1))

@@ -17,7 +17,7 @@ import numpy as np
 
 from hushmeter.checks import FloatArray
 from hushmeter.errors import InputError, UnknownNameError
-from hushmeter.formatting import html_facts, html_line, short_duration
+from hushmeter.formatting import html_facts, short_duration
 from hushmeter.noise.mechanism import Mechanism, Rng
 from hushmeter.privacy.units import Unit, metered
 from hushmeter.releases.labels import CELLS, REGISTER, LabelledTable, make_tables, split_words
@@ -26,7 +26,7 @@ from hushmeter.releases.promise import Promise, promise_of
 from hushmeter.releases.receipt import (
     Receipt,
 )
-from hushmeter.trace import JOULES_PER_KWH, Trace, drawn_lines
+from hushmeter.trace import JOULES_PER_KWH, Trace
 
 if TYPE_CHECKING:
     from hushmeter.home import Home
@@ -234,8 +234,7 @@ class Release:
         }
         if receipt.delta:
             facts["δ"] = f"{receipt.delta:.3g}"
-        picture = html_line(drawn_lines(self.trace), "released readings over time")
-        return html_facts("Release", facts, picture)
+        return html_facts("Release", facts, self.trace.picture("released readings over time"))
 
     def save(
         self, path: str | Path, *, force: bool = False, signing_key: str | Path | None = None
