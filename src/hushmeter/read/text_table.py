@@ -370,9 +370,7 @@ def find_frame(rows: Sequence[Sequence[str]], path: Path) -> Frame:
         return Frame(tuple(names), (), first, None, above, best)
     top, names, context = _join_headers(rows, kinds, header)
     above = tuple(" ".join(c for c in row if c) for row in rows[:top] if _filled(row))
-    beyond = [
-        kind for i in range(first, len(rows)) if is_data[i] for kind in kinds[i][len(names) :]
-    ]
+    beyond = [kind for i in range(first, len(rows)) if is_data[i] for kind in kinds[i][len(names) :]]
     if "word" in beyond and not {"number", "time"} & set(beyond):
         # Words behind the last name, such as a tariff; a number there would be a split decimal.
         more = width - len(names)
