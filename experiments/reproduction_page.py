@@ -110,12 +110,15 @@ def _claims(captions: dict[str, dict[str, Caption]]) -> str:
         place = f"[{item_title(item)}](#{_anchor(item)})"
         verdicts = [found[kind].verdict if kind in found else "not run" for kind in KINDS]
         rows.append((place, caption.claim, *verdicts, sentence(caption.reason)))
+        stand_in = dict(found["stand-in"].details) if "stand-in" in found else {}
         for name, value in caption.details:
             about, _, claim = name.partition("“")
             if claim.endswith("”") and (not about or about.endswith(", ")):
                 verdict, _, because = value.partition(": ")
                 where = f" ({about.removesuffix(', ')})" if about else ""
-                rows.append((place, f"{claim.removesuffix('”')}{where}", "", verdict, because))
+                words = f"{claim.removesuffix('”')}{where}"
+                other = stand_in.get(name, "").partition(": ")[0]
+                rows.append((place, words, other, verdict, because))
     heads = ("item", "the paper’s claim", "stand-in", "real data", "why, with intervals")
     return _table(heads, rows)
 

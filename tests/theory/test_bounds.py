@@ -248,4 +248,4 @@ def test_information_stands_beside_every_epsilon():
     assert (lower <= upper).all()
     assert (np.diff(upper) >= 0).all()
     assert (lower >= 0).all()
-    assert (upper <= 1).all()
+    assert (upper <= len(trace)).all()

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from hushmeter.read import ReadOptions
     from hushmeter.theory.bounds import BoundCurves, SeriesBounds
 
+INFORMATION = ("information_lower_bits", "information_upper_bits")
 WIDTH, CELL = 76, 13
 """Columns of a terminal beside the frame, and of one “0.123/0.45”."""
 MOST_ROWS = 12
@@ -123,7 +124,7 @@ def bounds(
         max_switches=max_switches,
     )
     files = [] if output is None else _draw(curves, label, output, force)
-    states = {one.name: state_curve((0.0, *one.levels), curves.scale) for one in levelled}
+    states = {one.name: state_curve((0.0, *one.levels), curves.scale).tolist() for one in levelled}
     if json:
         columns = {name: values.tolist() for name, values in curves.columns().items()}
         facts = {"home": label, "max_switches": max_switches, "states": states}
@@ -171,18 +172,18 @@ def _print_series(curves: SeriesBounds, home: str, name: str, form: str, *, json
         exact = ["exact"]
     names = [f"{form}_lower", *exact, f"{form}_upper"]
     heads = ["ε", "λ [W]", "lower", *exact, "upper"]
-    if exact:
-        measured += "; bits for each reading about one appliance, at least and at most"
-        names += ["information_lower_bits", "information_upper_bits"]
-        heads += ["bits ≥", "bits ≤"]
     if f"hierarchical_{form}_lower" in table:
         names += [f"hierarchical_{form}_lower", f"hierarchical_{form}_upper"]
         heads += ["Alg. 2 lower", "Alg. 2 upper"]
+    if exact:
+        measured += "; bits of all readings about one appliance, at least and at most"
+        heads += ["bits ≥", "bits ≤"]
     rows = [
         (
             f"{table['epsilon'][i]:.3g}",
             f"{table['scale_w'][i]:.3g}",
             *(_value(table[name][i]) for name in names),
+            *(f"{table[name][i]:.3g}" for name in INFORMATION if name in table),
         )
         for i in spread_out(range(table["epsilon"].size), MOST_ROWS)
     ]

@@ -507,8 +507,8 @@ class SeriesCurves(SeriesBounds):
     exact : array, shape (E,)
         E[α_m] before error correction, over the readings after the first one.
     information : array, shape (E, 2)
-        Lower and upper bound of the bits for each reading that the whole series contains about
-        the states of an appliance: the mean over the appliances; see `series_information`.
+        Lower and upper bound of the bits that the whole series contains about the states of an
+        appliance: the mean over the appliances; see `series_information`.
     floor : float
         Accuracy of the answer that the first state lasts for ever.
     """
@@ -591,7 +591,7 @@ def series_curves(
 
 
 def _information(home: Home, trace: Trace, mechanism: Laplace) -> tuple[float, float]:
-    """Bounds of the bits for each reading, with the switches of a trace as Markov chains."""
+    """Bounds of the bits of a whole trace, with its switches as Markov chains."""
     states, inside = trace.truth(), ~trace.run_starts[1:]
     before, after = states[:-1][inside], states[1:][inside]
     total = np.zeros(2)
@@ -600,7 +600,7 @@ def _information(home: Home, trace: Trace, mechanism: Laplace) -> tuple[float, f
         # The state of an appliance that never switches is no secret.
         if not was.all() and sum(chain) > 0:
             total += series_information(watts, mechanism, chain, len(trace))
-    lower, upper = (total / (len(home) * len(trace))).tolist()
+    lower, upper = (total / len(home)).tolist()
     return lower, upper
 
 
