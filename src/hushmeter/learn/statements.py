@@ -713,7 +713,10 @@ DESCRIPTIONS: dict[str, Callable[[LocalReadings, list[Cluster]], Finding]] = {
         "A kettle ({watts} for {length}) was used at least {count}, {rate}, {hour}.",
     ),
     "shower": _describe_as(
-        "shower", "sure", "An electric shower ({watts} for {length}) ran {count}, {rate}, {hour}."
+        "shower",
+        "likely",
+        "Runs like those of an electric shower ({watts} for {length}): {count}, {rate}, {hour}. "
+        "An instantaneous water heater, a large oven or a machine may draw as much.",
     ),
     "hvac": _describe_as(
         "hvac",

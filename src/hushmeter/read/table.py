@@ -43,6 +43,7 @@ from hushmeter.read.regular_times import (
     LARGEST_READING_W,
     LEAST_W,
     LIKELY_W,
+    MOST_LOST,
     refuse_differing,
     refuse_mean,
 )
@@ -253,7 +254,9 @@ def _piece(
             times = to_utc(local - after, zone)[0] + after
         else:
             if energy:
-                exists &= ~_shown_once(local, times, zone)
+                once = _shown_once(local, times, zone)
+                _refuse_shown_once(task, once, local, values[rows])
+                exists &= ~once
             rows, times = rows[exists], times[exists]
             ends = None if ends is None else ends[exists]
     durations = None if ends is None else (ends - times) / SECOND
@@ -296,6 +299,18 @@ def _shown_once(local: IntArray, times: IntArray, zone: str) -> BoolArray:
     alone: BoolArray = twice & ~np.isin(times + HOUR, times)
     # A file that shows one of these times twice shows all of them, and what lacks is missing.
     return np.zeros_like(alone) if (twice & ~alone).any() else alone
+
+
+def _refuse_shown_once(task: Task, once: BoolArray, local: IntArray, values: FloatArray) -> None:
+    """Refuse a short file in which a row that is left out holds much of the energy."""
+    whole = float(np.nansum(np.abs(values)))
+    share = float(np.nansum(np.abs(values[once]))) / whole if whole else 0.0
+    if share > MOST_LOST:
+        hour = np.datetime64(int(local[np.argmax(once)]), "ns").astype("datetime64[m]")
+        raise task.error(
+            f"has one row for {hour}, which the clock shows twice: it may hold one hour or two, "
+            f"and {share:.1%} of the energy; cut the file before or after this hour."
+        )
 
 
 def _state_shares(
