@@ -11,10 +11,11 @@ import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from benchmarks.harness import Row, best_of
+from hushmeter.appliance import Appliance
 from hushmeter.attack.combinatorial import CombinatorialOptimisation, IntegerProgram
 from hushmeter.attack.level_search import NearestSum
 from hushmeter.attack.super_state_hmm import SuperStateHmm
-from hushmeter.home import Appliance, Home
+from hushmeter.home import Home
 from hushmeter.trace import Trace
 
 # The ratings of the ALIP authors for four loads of AMPds [W].

@@ -13,8 +13,7 @@ from benchmarks.harness import Row, best_of, together
 from hushmeter import Home, Laplace, synth
 from hushmeter.attack.bayes import Bayes
 from hushmeter.attack.chains import ChainSet, best_path, outer_sum
-from hushmeter.attack.factorial_hmm import FactorialHmm
-from hushmeter.attack.loads import gaussian_log_densities
+from hushmeter.attack.factorial_hmm import FactorialHmm, GaussianEmission
 
 MECHANISM = Laplace(epsilon=0.3, sensitivity=10.0)
 MONTH = 30 * 86_400
@@ -77,12 +76,10 @@ def path_against_hmmlearn() -> Row:
     joint.startprob_ = chains.joint_initial()
     joint.transmat_ = reduce(np.kron, chains.transitions)
     joint.means_, joint.covars_ = means[:, None], np.full(chains.states, variance)
-    starts = np.arange(length) == 0
+    starts, emission = np.arange(length) == 0, GaussianEmission(means, variance)
 
     def ours() -> np.ndarray:
-        return best_path(
-            chains, lambda rows: gaussian_log_densities(readings[rows], means, variance), starts
-        )
+        return best_path(chains, lambda rows: emission.log_densities(readings[rows]), starts)
 
     if not (ours() == joint.predict(readings[:, None])).all():
         raise AssertionError("the factored path differs from hmmlearn's")

@@ -103,7 +103,7 @@ def render(figures: Path) -> str:
 
 
 def _claims(captions: dict[str, dict[str, Caption]]) -> str:
-    """One table of all claims: of each item, and the statements of Fig. 6 one by one."""
+    """One table of all claims: of each item, and its statements one by one."""
     rows = []
     for item, found in captions.items():
         caption = found.get("real") or next(iter(found.values()))
@@ -111,10 +111,11 @@ def _claims(captions: dict[str, dict[str, Caption]]) -> str:
         verdicts = [found[kind].verdict if kind in found else "not run" for kind in KINDS]
         rows.append((place, caption.claim, *verdicts, sentence(caption.reason)))
         for name, value in caption.details:
-            interval, _, claim = name.partition(", “")
-            if item == "fig6" and claim:
+            about, _, claim = name.partition("“")
+            if claim.endswith("”") and (not about or about.endswith(", ")):
                 verdict, _, because = value.partition(": ")
-                rows.append((place, f"{claim.rstrip('”')} ({interval})", "", verdict, because))
+                where = f" ({about.removesuffix(', ')})" if about else ""
+                rows.append((place, f"{claim.removesuffix('”')}{where}", "", verdict, because))
     heads = ("item", "the paper’s claim", "stand-in", "real data", "why, with intervals")
     return _table(heads, rows)
 

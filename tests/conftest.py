@@ -39,6 +39,12 @@ GROUPS = {
 
 
 @pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config):
+    """One worker more than cores: brokers, browsers and discs keep a part of the tests waiting."""
+    return len(os.sched_getaffinity(0)) + 1
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
     """Give each test to the next free worker, and each group to one worker.
 

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 import hushmeter as hm
 from hushmeter import synth
-from hushmeter.home import NUMBERS, PUBLIC_STEPS, SOURCES, LearntFrom, round_up_to_public_step
+from hushmeter.appliance import NUMBERS, PUBLIC_STEPS, SOURCES, round_up_to_public_step
+from hushmeter.home import LearntFrom
 
 WATTS = st.floats(0.5, 20_000, allow_nan=False)
 NAMES = st.text(min_size=1, max_size=20).filter(lambda name: name.strip() != "")

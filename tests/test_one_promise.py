@@ -11,10 +11,17 @@ from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
 import hushmeter as hm
+from hushmeter.cli.options import make_request
 from hushmeter.errors import HushmeterError
 from hushmeter.files import json_text
+from hushmeter.fleet.job import FleetTerms
+from hushmeter.live.stream import Terms
+from hushmeter.releases.labels import of_sums
 from hushmeter.releases.receipt import Receipt, describe_promise
+from hushmeter.releases.request import odds_share
 from hushmeter.trace import Metering
+from hushmeter.web.requests import to_request
+from hushmeter.web.schemas import PromiseRequest, to_model
 from tests.cli.test_commands import run
 
 HOME = hm.synth.ready_home("evening")
@@ -111,6 +118,8 @@ def test_every_way_in_states_the_same_promise(tmp_path_factory, meter, asked, fo
     except HushmeterError:  # It contradicts itself or does not fit the meter.
         reject()
     told = stated(promise)
+    for other in (on_the_page(asked, form), in_a_command(asked, form)):
+        assert other is None or stated(other.resolve(facts)) == told
     if request.hide is not None:
         concrete = request
         if not request.several:
@@ -127,7 +136,7 @@ def test_every_way_in_states_the_same_promise(tmp_path_factory, meter, asked, fo
     folder = tmp_path_factory.mktemp("release")
     real = replace(promise, accept_learnt=True).release(trace)
     assert entries(json.loads(real.receipt.to_json())) == told
-    place = folder / ("out" if request.several else "out.csv")
+    place = folder / ("out" if of_sums(promise.words) else "out.csv")
     real.save(place)
     checked = hm.verify(place)
     assert not checked.problems
@@ -135,6 +144,83 @@ def test_every_way_in_states_the_same_promise(tmp_path_factory, meter, asked, fo
     assert nearly(stated(again.promise), told)
     read = Receipt.from_dict(json.loads(real.receipt.to_json()))
     assert entries(json.loads(read.to_json())) == told
+
+
+def on_the_page(asked, form):
+    """The same request as the page sends it, or None if the page has no word for a part of it."""
+    words = {**asked, **form}
+    if words.pop("tables") or "grid" in words:
+        return None
+    hide, home = words.pop("hide", None), words.pop("home", None)
+    if isinstance(hide, hm.Appliance):
+        hide, home = hide.name, hm.Home([hide])
+    names = [] if hide is None else [name.strip() for name in hide.split(",")]
+    if "epsilon" in words:
+        words["epsilon"] = float(words["epsilon"])
+    if "odds" in words:
+        words["odds"] = odds_share(words["odds"])
+    model = None if home is None else to_model(home)
+    return to_request(PromiseRequest(hide=names, home=model, **words))
+
+
+def in_a_command(asked, form):
+    """The same request as the options of `release`, `advise` and `live` give it."""
+    words = {**asked, **form}
+    if isinstance(words.get("hide"), hm.Appliance):
+        use = words["hide"]
+        words["hide"] = f"use {use.power:g} W {use.run_s:g} s"
+    if words.pop("home", None) is not None:
+        words["home"] = "evening"
+    if "watts" in words:
+        words["sensitivity"] = f"{words.pop('watts'):g}"
+    if "clamp" in words:
+        words["clamp"] = "{:g},{:g}".format(*words["clamp"])
+    names = list(words.pop("tables"))
+    words["views"] = "views" in names
+    words["table"] = [name for name in names if name != "views"]
+    return make_request({"hide": None, "epsilon": None, **words})
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.sampled_from([600.0, 900.0, 1800.0, 3600.0]),
+    st.sampled_from(["UTC", "Europe/Berlin", "America/New_York"]),
+    st.one_of(wishes, numbers, changes),
+    forms,
+)
+def test_a_stream_states_the_same_promise(interval_s, zone, asked, form):
+    facts = hm.Metered(interval_s, Metering(1.0), zone)
+    try:
+        promise = hm.Request(**asked, **form).resolve(facts)
+        terms = Terms("home", in_a_command(asked, form).resolve(facts))
+    except HushmeterError:
+        reject()
+    assert entries(json.loads(json_text(terms.describe()))) == stated(promise)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.sampled_from([60, 900, 1800, 3600]),
+    st.fixed_dictionaries(
+        {"epsilon": st.sampled_from(["0.3", 1, 1.9]), "clamp": st.just((0.0, 12_000.0))},
+        optional={
+            "watts": st.sampled_from([100.0, 2500.0]),
+            "span": st.sampled_from(["reading", "run", "day"]),
+            "mechanism": st.sampled_from(["laplace", "staircase", "gaussian"]),
+            "grid": st.sampled_from(["1", "0.05"]),
+            "delta": st.sampled_from(["1e-7", 1e-6]),
+        },
+    ),
+)
+def test_a_fleet_states_the_same_promise(interval_s, asked):
+    try:
+        terms = FleetTerms(**asked, interval_s=interval_s)
+        described = json.loads(json_text(terms.describe()))
+    except HushmeterError:
+        reject()
+    filled = {"protect": "change" if "watts" in asked else "range", "span": "reading"}
+    promise = hm.Request(**{**filled, **asked}).resolve(hm.Metered(float(interval_s)))
+    assert entries(described) == stated(promise)
 
 
 def nearly(one, other):
@@ -200,17 +286,19 @@ def test_the_commands_state_the_promise_of_python(tmp_path, options, fields):
     read = hm.read_meter(tmp_path / "meter.csv", tz="Europe/Berlin", step="1")
     request = hm.Request(**fields)
     promise = request.resolve(hm.metered(read, zone_of(tmp_path / "meter.csv")))
+    # Days and months are tables of the zone, also if only the purpose asks for them.
+    several = of_sums(promise.words)
     advised = json.loads(run("advise", *reader, *options, "--json").stdout)
-    if not request.several:
+    if not several:
         # A wish alone is also served by tables; the release is one of cells.
         series = [one for one in advised["advice"]["options"] if one["form"] == "series"]
         assert series[0]["epsilon"] == pytest.approx(promise.epsilon)
         assert series[0]["odds"] == pytest.approx(promise.odds)
         assert series[0]["scale"] == pytest.approx(promise.noise.scale)
         assert series[0]["errors"] == pytest.approx(stated(promise)["errors"])
-    if request.several or advised["advice"]["options"][0]["form"] == "series":
+    if several or advised["advice"]["options"][0]["form"] == "series":
         assert entries(advised["promise"]) == stated(promise)
-    out = tmp_path / ("out" if request.several else "out.csv")
+    out = tmp_path / ("out" if several else "out.csv")
     released = json.loads(run("release", *reader, *options, "-o", out, "--json").stdout)
     assert entries(released) == stated(promise)
     assert released["sentences"] == list(promise.sentences)

@@ -37,9 +37,9 @@ FIGURES = ("fig2", "fig3", "fig4", "fig5", "fig7", "fig8", "fig9", "table1")
 NET = {"channels": 16, "nets": 1, "steps": 60, "batch": 8, "window": 96}
 # The networks are small here: their training takes minutes otherwise.
 PARAMETERS: dict[str, dict[str, Any]] = {
-    "rnn": {"epochs": 1},
-    "tcn": NET,
-    "semi-blind": NET,
+    "rnn": {"settings": {"epochs": 1}},
+    "tcn": {"settings": NET},
+    "semi-blind": {"settings": NET},
     "strongest": {"candidates": ("all-off", "bayes", "co")},
 }
 PEAK = "peak = weekdays 16:00-21:00"
@@ -246,6 +246,10 @@ def attack(name: str, home: Any, train: Any, test: Any) -> dict[str, Any]:
         states = knowing.predict(readings, initial_state=test.states[0], rng=0)
         score = hm.score(states, test)
         found[kind] = {**digest(states), "alpha": score.alpha, "f1": score.f1}
+        for method in ("predict_power", "predict_proba"):
+            if hasattr(knowing, method):
+                answer = getattr(knowing, method)(readings, initial_state=test.states[0], rng=0)
+                found[kind][method] = digest(answer.round(9))
     return found
 
 

@@ -16,12 +16,11 @@ if TYPE_CHECKING:
     from hushmeter import attack, errors, noise, privacy, releases, scoring, synth, theory, threat
     from hushmeter.advice.planner import Advice, advise
     from hushmeter.advice.sentences import explain
-    from hushmeter.appliance_kinds import catalogue
+    from hushmeter.appliance import Appliance, catalogue
     from hushmeter.assumptions import AssumptionCheck, estimate_tolerance
     from hushmeter.attack.base import Attacker
-    from hushmeter.attack.contract import check_attacker
-    from hushmeter.attack.registry import attackers
-    from hushmeter.home import Appliance, Home, read_home
+    from hushmeter.attack.registry import attackers, check_attacker
+    from hushmeter.home import Home, read_home
     from hushmeter.learn.homes import LearntHome, learn_home
     from hushmeter.learn.kmedians import KMedians
     from hushmeter.learn.statements import Finding, Findings, findings
@@ -119,12 +118,11 @@ _MODULES = {
 _NAMES = {
     "advice.planner": "Advice advise",
     "advice.sentences": "explain",
-    "appliance_kinds": "catalogue",
+    "appliance": "Appliance catalogue",
     "assumptions": "AssumptionCheck estimate_tolerance",
     "attack.base": "Attacker",
-    "attack.contract": "check_attacker",
-    "attack.registry": "attackers",
-    "home": "Appliance Home read_home",
+    "attack.registry": "attackers check_attacker",
+    "home": "Home read_home",
     "learn.homes": "LearntHome learn_home",
     "learn.kmedians": "KMedians",
     "learn.statements": "Finding Findings findings",

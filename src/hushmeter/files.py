@@ -19,8 +19,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
+from contextlib import contextmanager, suppress
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +28,7 @@ from hushmeter.errors import DataError, InputError
 
 if TYPE_CHECKING:
     import pandas as pd
+    from filelock import FileLock
 
 RECEIPT = "receipt.json"
 """Name of the public receipt in the folder of a release."""
@@ -139,48 +139,57 @@ def write_text(path: Path, text: str, *, force: bool = False, public: bool = Fal
     write_bytes(path, text.encode(), force=force, public=public)
 
 
-def replace_together(contents: Mapping[Path, Contents], *, private: Collection[Path] = ()) -> None:
-    """Replace files and folders of one folder so that no mixture exists; see `staged`."""
-    with staged(contents, private=private) as publish:
-        publish()
-
-
-@contextmanager
-def staged(
+def replace_together(
     contents: Mapping[Path, Contents], *, private: Collection[Path] = (), force: bool = True
-) -> Iterator[Callable[[], None]]:
-    """Write files and folders of one folder under temporary names; give what publishes them.
+) -> None:
+    """Replace files and folders of one folder so that no mixture exists; see `publish_staged`.
 
-    Everything is on the disk when the block begins, so that publishing only renames. First the old
-    ones are removed from the last to the second, then the new ones are put in place from the first
-    to the last: who finds the last one finds the others that belong to it, even after a power cut.
-    Without `force` one of several writers wins, and the others get a `DataError`. Other users may
-    read all but the private ones. Raise `DataError` if the file system refuses to write.
+    Everything is on the disk before the first of them is renamed. Raise `DataError` if the file
+    system refuses to write.
     """
-    paths = list(contents)
-    named = next(path for path in paths if path not in private)
-    with one_sentence(named), ExitStack() as stack:
-        new = {path: stack.enter_context(_temporary_name(path)) for path in paths}
-        old = {path: stack.enter_context(_temporary_name(path)) for path in paths}
-        make_folder(paths[0].parent, public=True)
-        for path, content in contents.items():
-            _create(new[path], content, public=path not in private)
-        yield partial(_put_in_place, new, old, force)
+    named = next(path for path in contents if path not in private)
+    with one_sentence(named), _temporary_name(named) as folder:
+        stage(folder, contents, private=private)
+        publish_staged(folder, named.parent, force=force)
 
 
-def _put_in_place(new: Mapping[Path, Path], old: Mapping[Path, Path], force: bool) -> None:
-    """Rename complete files and folders; `old` has the names for folders that are removed."""
-    first, *others = new
-    if not force:
-        _claim(new[first], first)
+def stage(
+    folder: Path, contents: Mapping[Path, Contents], *, private: Collection[Path] = ()
+) -> None:
+    """Write files and folders of one folder into another, new one, and flush them to the disk.
+
+    Its names begin with their number in the order in which they are published. Other users may read
+    all but the private ones as soon as they are published, and none before.
+    """
+    make_folder(next(iter(contents)).parent, public=True)
+    folder.mkdir(mode=0o700)
+    for number, (path, content) in enumerate(contents.items()):
+        with one_sentence(path):
+            _create(folder / f"{number}-{path.name}", content, public=path not in private)
+    flush_folder(folder)
+
+
+def publish_staged(folder: Path, place: Path, *, force: bool = True) -> None:
+    """Rename what was staged in a folder to its names in a place; called again, it goes on.
+
+    First the old ones are removed from the last to the second, then the new ones are put in place
+    from the first to the last: who finds the last one finds the others that belong to it, even
+    after a power cut. Without `force` one of several writers wins, and the others get a
+    `DataError`.
+    """
+    new = {path: place / path.name[2:] for path in sorted(folder.glob("[0-9]-*"))}
+    others = [path for path in new if not path.name.startswith("0")]
+    for path in new.keys() - others:
+        if not force:
+            _claim(path, new.pop(path))
     for path in reversed(others):
-        _remove(path, old[path])
-        flush_folder(path.parent)
-    for path in new if force else others:
-        if new[path].is_dir():
-            _remove(path, old[path])
-        new[path].replace(path)
-        flush_folder(path.parent)
+        _remove(new[path], folder)
+        flush_folder(place)
+    for path, target in new.items():
+        if path.is_dir():
+            _remove(target, folder)
+        path.replace(target)
+        flush_folder(place)
 
 
 def _claim(temporary: Path, path: Path) -> None:
@@ -188,7 +197,9 @@ def _claim(temporary: Path, path: Path) -> None:
     try:
         os.link(temporary, path)
     except FileExistsError:
-        refuse_overwrite(path, False)
+        # An interrupted attempt may have given it the name already.
+        if not path.samefile(temporary):
+            refuse_overwrite(path, False)
     except OSError:
         # Folders, and the files of some file systems, have no second name.
         temporary.replace(path)
@@ -207,11 +218,27 @@ def _create(path: Path, content: Contents, *, public: bool) -> None:
 
 
 def _remove(path: Path, aside: Path) -> None:
-    """Remove a file or a link, if it exists; a folder gets a temporary name at once."""
+    """Remove a file or a link, if it exists; a folder is moved into another one at once."""
     if path.is_dir() and not path.is_symlink():
-        path.replace(aside)
+        path.replace(aside / f"old-{secrets.token_hex(4)}")
     else:
         path.unlink(missing_ok=True)
+
+
+def take_lock(path: Path, busy: Callable[[], str]) -> FileLock:
+    """Lock a file until `release` is called or this process ends, however it ends.
+
+    Raise `DataError` with the sentence of `busy` if another process has locked it.
+    """
+    from filelock import FileLock, Timeout
+
+    # A lock that is only a file with a name would remain after a process was killed.
+    lock = FileLock(path, mode=0o600, fallback_to_soft=False)
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        raise DataError(busy()) from None
+    return lock
 
 
 @contextmanager
@@ -223,7 +250,8 @@ def _temporary_name(path: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             if name.is_dir():
-                shutil.rmtree(name)
+                shutil.rmtree(name, ignore_errors=True)
+                name.rmdir()
             else:
                 name.unlink()
 

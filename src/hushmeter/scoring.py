@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 
 from hushmeter.checks import BoolArray, FloatArray, IntArray, non_negative
 from hushmeter.errors import DataError, InputError
+from hushmeter.formatting import out_of_100
 from hushmeter.trace import SECONDS_PER_DAY, Trace
 
 
@@ -101,6 +102,12 @@ class Score:
         α_i of each group of columns; empty without groups.
     average_precision : float
         Mean over the same appliances as f1; NaN without probabilities.
+
+    Examples
+    --------
+    >>> found = hm.score([[True], [False]], [[True], [True]], names=["kettle"])
+    >>> found.alpha, round(found["kettle"].f1, 2)
+    (0.5, 0.67)
     """
 
     alpha: float
@@ -120,6 +127,15 @@ class Score:
             if appliance.name == name:
                 return appliance
         raise InputError(f"the score has no appliance named {name!r}.")
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """One sentence about each appliance: how often the attacker is right, and a guess."""
+        return tuple(
+            f"The attacker is right about the {a.name} in {out_of_100(a.alpha)} out of 100 "
+            f"moments; a guess without your data is right in {out_of_100(a.floor)}."
+            for a in self.per_appliance
+        )
 
 
 def accuracy(states: ArrayLike, truth: ArrayLike) -> float:
@@ -188,6 +204,11 @@ def score(
         If shapes differ, or states are not 0 or 1.
     DataError
         If there is nothing to score, or the trace has no true states.
+
+    Examples
+    --------
+    >>> hm.score([[True, False], [False, True]], [[True, False], [True, True]]).alpha
+    0.75
     """
     if isinstance(truth, Trace):
         names = truth.names if names is None else names

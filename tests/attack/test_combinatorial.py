@@ -7,6 +7,7 @@ import pytest
 from scipy.optimize import linprog
 
 from hushmeter import synth
+from hushmeter.appliance import Appliance
 from hushmeter.attack.combinatorial import (
     AidedIntegerProgram,
     CombinatorialOptimisation,
@@ -15,7 +16,7 @@ from hushmeter.attack.combinatorial import (
     fill_boxes,
 )
 from hushmeter.errors import DataError, InputError, UnknownNameError
-from hushmeter.home import Appliance, Home
+from hushmeter.home import Home
 from hushmeter.trace import Trace
 
 HOME = Home([Appliance("lamp", 60.0), Appliance("washer", levels=(200.0, 2000.0))], 5.0, 30.0)

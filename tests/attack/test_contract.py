@@ -8,8 +8,8 @@ import pytest
 
 import hushmeter as hm
 from hushmeter.attack.base import AllOff
-from hushmeter.attack.contract import ContractError, check_attacker, single_switch_trace
 from hushmeter.attack.one_shot import OneShot
+from hushmeter.attack.registry import ContractError, check_attacker, single_switch_trace
 
 
 @pytest.mark.parametrize("name", list(hm.attackers))

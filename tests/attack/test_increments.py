@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from hushmeter import synth
+from hushmeter.appliance import Appliance
 from hushmeter.attack.hierarchical import Hierarchical, MultiShot
 from hushmeter.attack.levels import Increments
 from hushmeter.attack.one_shot import OneShot
-from hushmeter.home import Appliance, Home
+from hushmeter.home import Home
 
 HOME = Home(
     [Appliance("lamp", 60.0), Appliance("washer", levels=(200.0, 2000.0)), Appliance("tv", 110.0)],

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import hushmeter as hm
-from hushmeter.attack.contract import NilmtkDisaggregator
+from hushmeter.attack.registry import NilmtkDisaggregator
 from hushmeter.errors import DataError, InputError, NotFittedError
 
 HOME = hm.Home([hm.Appliance("fridge", 120.0), hm.Appliance("kettle", 2000.0)], 20.0)

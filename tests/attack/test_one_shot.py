@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from hushmeter import synth
-from hushmeter.attack.contract import single_switch_trace
+from hushmeter.appliance import Appliance
 from hushmeter.attack.one_shot import OneShot, round_switches
+from hushmeter.attack.registry import single_switch_trace
 from hushmeter.errors import InputError
-from hushmeter.home import Appliance, Home
+from hushmeter.home import Home
 from hushmeter.scoring import accuracy
 from hushmeter.trace import Trace
 

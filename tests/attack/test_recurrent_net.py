@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from hushmeter import synth
+from hushmeter.appliance import Appliance
 from hushmeter.attack.recurrent_net import RecurrentNet, _one_step, _Windows
 from hushmeter.errors import DataError, InputError, NotFittedError
-from hushmeter.home import Appliance, Home
+from hushmeter.home import Home
 from hushmeter.scoring import score
 
 torch = pytest.importorskip("torch", reason="needs the extra deep")

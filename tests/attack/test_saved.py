@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 import hushmeter as hm
-from hushmeter.attack.base import Attacker
+from hushmeter.attack.base import HEADER, Attacker
 from hushmeter.attack.combinatorial import AidedIntegerProgram, CombinatorialOptimisation
 from hushmeter.attack.hierarchical import MultiShot
-from hushmeter.attack.registry import HEADER, load_attacker
 from hushmeter.attack.super_state_hmm import SuperStateHmm
 from hushmeter.errors import DataError, InputError
 from hushmeter.noise import Gaussian, Laplace
@@ -47,7 +46,7 @@ def test_home_and_parameters_come_back(tmp_path, trace):
 
 def test_an_attacker_without_fit_is_saved_too(tmp_path):
     CombinatorialOptimisation(HOME, levels=[[w] for w in HOME.powers]).save(tmp_path / "a.npz")
-    copy = load_attacker(tmp_path / "a.npz")
+    copy = Attacker.load(tmp_path / "a.npz")
     assert not hasattr(copy, "levels_")
     assert copy.predict([HOME.base_load]).sum() == 0
 
@@ -99,10 +98,10 @@ def test_a_pickle_is_never_opened(tmp_path):
     path = tmp_path / "a.npz"
     path.write_bytes(pickle.dumps(Bomb()))
     with pytest.raises(DataError, match="is not a saved attacker"):
-        load_attacker(path)
+        Attacker.load(path)
     np.savez(path, header=np.array([Bomb()], object))
     with pytest.raises(DataError, match="is not a saved attacker"):
-        load_attacker(path)
+        Attacker.load(path)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +123,7 @@ def test_damaged_files_are_one_sentence(tmp_path, trace, change, message):
     SuperStateHmm(HOME).fit(trace).save(path)
     rewrite(path, change)
     with pytest.raises(DataError, match=message):
-        load_attacker(path)
+        Attacker.load(path)
 
 
 @pytest.mark.parametrize("attacker", [SuperStateHmm(HOME), AidedIntegerProgram(HOME)])
@@ -140,12 +139,12 @@ def test_positions_outside_their_arrays_are_refused(tmp_path, trace, attacker):
 
     rewrite(path, shift)
     with pytest.raises(DataError, match="damaged"):
-        load_attacker(path)
+        Attacker.load(path)
 
 
 def test_missing_files_are_one_sentence(tmp_path):
     with pytest.raises(DataError, match="cannot be read"):
-        load_attacker(tmp_path / "none.npz")
+        Attacker.load(tmp_path / "none.npz")
 
 
 @pytest.mark.parametrize("name", ["bayes", "fhmm"])

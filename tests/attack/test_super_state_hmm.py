@@ -7,6 +7,7 @@ import pytest
 from scipy.sparse import csc_array
 
 from hushmeter import synth
+from hushmeter.appliance import Appliance
 from hushmeter.attack.super_state_hmm import (
     SuperStateHmm,
     count_sparse_chain,
@@ -14,7 +15,7 @@ from hushmeter.attack.super_state_hmm import (
     quantise,
 )
 from hushmeter.errors import NotFittedError
-from hushmeter.home import Appliance, Home
+from hushmeter.home import Home
 from hushmeter.trace import Trace
 
 PAIR = Home([Appliance("lamp", 60.0), Appliance("washer", levels=(200.0, 2000.0))], 5.0, 30.0)

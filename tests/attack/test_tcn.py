@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import hushmeter as hm
+from hushmeter.appliance import Appliance
 from hushmeter.attack.network import Cells, Encoder, NetSettings
 from hushmeter.attack.tcn import THRESHOLD, Tcn, TrainingData, Windows
 from hushmeter.errors import DataError, InputError, NotFittedError
-from hushmeter.home import Appliance, Home
+from hushmeter.home import Home
 from hushmeter.noise import Gaussian, Laplace, Staircase
 from hushmeter.scoring import score
 

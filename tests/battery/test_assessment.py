@@ -83,3 +83,18 @@ def test_nothing_to_see_is_not_a_number():
     still = hm.Trace([100.0, 100.0], 6.0, states=[[1], [1]], names=["lamp"])
     one = hm.Home([hm.Appliance("lamp", 100.0)], 2.0)
     assert math.isnan(mean_visibility(attack_metered(still, still, one, attacker="hold")))
+
+
+def test_the_attacker_knows_the_constant_power_that_charges_a_vehicle():
+    """With hardly any noise the meter shows load plus upkeep, which hides nothing."""
+    store = Battery(40.0, 7.0, charge=0.4, interval_s=1800.0, away=(8, 17), trip_kwh=9.0)
+    home = HOME.subset(["kettle", "heat pump", "oven"])
+    load = hm.synth.trace(home, 48 * 20, interval_s=1800.0, seed=3)
+    noise = hm.Laplace(20.0, 1.0, grid=1.0)
+    unit = hm.resolve_unit(home=home, interval_s=1800.0)
+    load, control = store.at_home(load), choose_control("direct", 30)
+    case = BatteryCase(home, load, unit, noise, store, control, Prices(), 0.01, 0)
+    done = operate(load, store, noise, control, rng=1)
+    assert done.upkeep_w > 500
+    before, after = case.attack(done, "co")
+    assert after.alpha == pytest.approx(before.alpha, abs=0.02)

@@ -202,3 +202,72 @@ def test_bad_operations_are_refused():
         choose_control("reserved", 100, pull=0.9)
     with pytest.raises(InputError, match="method must be one of"):
         hide_load(fine, battery, "paint")
+
+
+VEHICLE = Battery(40.0, 7.0, charge=0.4, interval_s=1800.0, away=(8.0, 17.0), trip_kwh=9.0)
+
+
+@pytest.mark.parametrize(
+    ("away", "zone", "first", "hours"),
+    [((8, 17), "UTC", 0, 15), ((22, 6.5), "UTC", 13, 15.5), ((8, 17), "Asia/Tokyo", 16, 15)],
+)
+def test_a_vehicle_is_at_home_outside_its_hours(away, zone, first, hours):
+    """Half hours that touch the absence count as away; Tokyo is nine hours ahead."""
+    load = hm.Trace(np.arange(96.0), 1800.0, "2024-03-01T00:00Z")
+    store = Battery(40.0, 7.0, interval_s=1800.0, away=away)
+    kept = store.at_home(load, zone)
+    assert store.home_hours == hours
+    assert len(kept) == 2 * 2 * hours
+    clock = (np.arange(96) / 2 + (9 if zone == "Asia/Tokyo" else 0)) % 24
+    inside = (clock - away[1]) % 24 < hours
+    assert kept.readings.tolist() == load.readings[inside].tolist()
+    assert kept.readings[0] == first
+
+
+@pytest.mark.parametrize("efficiency", [0.7, 0.9, 1.0])
+@pytest.mark.parametrize("trip", [0.5, 9.0, 20.0])
+def test_a_vehicle_is_charged_for_its_trips(efficiency, trip):
+    mechanism = hm.Laplace(1.0, 200.0)
+    store = Battery(
+        60.0, 7.0, charge=0.4, efficiency=efficiency, interval_s=1800.0, away=(8, 17), trip_kwh=trip
+    )
+    places, masses = noise_distribution(mechanism)
+    power = places * mechanism.grid + upkeep_power(mechanism, store)
+    assert stored_power(power, store) @ masses == pytest.approx(trip * 1000 / 15, rel=1e-9)
+
+
+def test_a_vehicle_makes_the_noise_of_a_release_while_it_is_at_home():
+    """Every return begins with the same charge, and the mean charge rises by the trip."""
+    mechanism = hm.Laplace(1.0, 200.0)
+    days = 200
+    load = VEHICLE.at_home(hm.Trace(np.full(48 * days, 500.0), 1800.0, "2024-03-01T00:00Z"))
+    done = operate(load, VEHICLE, mechanism, "direct", key=KEY)
+    assert not done.saturated.any()
+    shifted = load.readings + done.upkeep_w
+    np.testing.assert_allclose(done.metered.readings, mechanism.release(shifted, key=KEY), atol=1.0)
+    # The night before the first morning is cut by the start of the readings.
+    nights = [part for part in load.runs if part.stop - part.start == 30]
+    assert len(nights) == days - 1
+    first = [done.stored_wh[part][0] for part in nights]
+    np.testing.assert_allclose(
+        first, VEHICLE.hours * stored_power(done.battery_w, VEHICLE)[[p.start for p in nights]]
+    )
+    gained = np.array([done.stored_wh[part][-1] for part in nights]) / 1000
+    assert abs(gained.mean() - 9.0) < 5 * gained.std() / np.sqrt(len(nights))
+
+
+def test_vehicles_that_make_no_sense_are_refused():
+    with pytest.raises(InputError, match="two hours of the day"):
+        Battery(40.0, 7.0, away=(8, 8))
+    with pytest.raises(InputError, match="two hours of the day"):
+        Battery(40.0, 7.0, away=(8, 25))
+    with pytest.raises(InputError, match="needs the hours"):
+        Battery(40.0, 7.0, trip_kwh=5.0)
+    with pytest.raises(InputError, match="cannot be charged into"):
+        Battery(40.0, 7.0, charge=0.9, away=(8, 17), trip_kwh=5.0)
+    load = VEHICLE.at_home(hm.Trace(np.full(48, 500.0), 1800.0, "2024-03-01T00:00Z"))
+    with pytest.raises(InputError, match="use direct or lookahead"):
+        operate(load, VEHICLE, hm.Laplace(1.0, 200.0), "reserved")
+    day = hm.Trace(np.ones(4), 1800.0, "2024-03-01T10:00Z")
+    with pytest.raises(InputError, match="away during every reading"):
+        VEHICLE.at_home(day)

@@ -241,3 +241,18 @@ def test_a_unit_for_another_interval_is_refused():
     control = choose_control("direct", 48)
     with pytest.raises(InputError, match="readings of 1800 s, but the battery acts every 6 s"):
         assess_guarantee(mechanism, unit, Battery(10.0, 5.0), control)
+
+
+@pytest.mark.parametrize("capacity", [4.0, 6.0, 9.0])
+@pytest.mark.parametrize("controller", ["direct", "lookahead"])
+def test_the_bound_holds_for_a_vehicle_that_is_charged_for_trips(capacity, controller):
+    """The charge rises by the trip, so that the storage is full more often."""
+    mechanism = hm.Laplace(1.0, 200.0)
+    store = Battery(
+        capacity, 7.0, charge=0.3, interval_s=1800.0, away=(8, 17), trip_kwh=capacity / 2
+    )
+    control = choose_control(controller, 30)
+    seen = simulate_saturation(mechanism, store, control, horizons=2000, rng=4)
+    bound = bound_saturation(mechanism, store, control)
+    # One-sided, with a confidence of one in a million.
+    assert 1 - upper_limit(2000 - seen.saturated, 2000, 1 - 1e-6) <= bound

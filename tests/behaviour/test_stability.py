@@ -129,7 +129,7 @@ def test_bands_cover_the_mean(rng):
 
 
 def test_figures_and_their_data(result, profiles):
-    for draw in ("centres", "interchanges", "flows", "stability"):
+    for draw in ("centres", "interchanges", "stability"):
         figure = getattr(plot_behaviour, f"draw_{draw}")(result, "A title")
         figure.canvas.draw()
     assert len(plot_behaviour.centres_columns(result)["kwh"]) == 6 * 24

@@ -35,7 +35,7 @@ def test_it_writes_every_figure_with_its_data(days, tmp_path):
     assert answer["scale_kwh"] == pytest.approx([0.05, 0.5])
     assert answer["stay"][0] > answer["stay"][1]
     assert len(answer["costs_per_kwh"]) == 4
-    for name in ("centres", "interchanges", "flows", "stability"):
+    for name in ("centres", "interchanges", "stability"):
         for kind in ("png", "svg", "csv"):
             assert (out / f"{name}.{kind}").stat().st_size > 0
     assert set(pd.read_csv(out / "staying.csv")) >= {"id", "lower", "upper", "rival"}

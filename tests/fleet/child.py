@@ -3,8 +3,11 @@
 Reads one JSON object per line: the arguments of a job and, optionally, `kill_at`, the number of
 the Python or C function call at which the job kills itself with SIGKILL. With `stop` the job stops
 itself before it begins, so that a tracer can attach, and works with two forks. With `sums` the job
-releases sums instead of series. Answers with the pid
-and, after another line, with the status of the job and, if it lived, how many calls it made.
+releases sums instead of series, and `interval_s` is the length of a reading. With `command` the job
+is a command of hushmeter, and only calls within the functions that `within` names are counted. With
+`warm` this process itself does the job, so that all later forks have its code and tables. Answers
+with the pid and, after another line, with the status of the job and, if it lived, how many calls it
+made.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import pickle
 import signal
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from hushmeter.errors import DataError, HushmeterError
@@ -80,24 +84,31 @@ def run(order, calls) -> int:
     if order.get("stop"):
         os.kill(os.getpid(), signal.SIGSTOP)
         forks = Forks()
-    kill_at = order.get("kill_at")
+    kill_at, within = order.get("kill_at"), order.get("within", ())
+    inside = [not within]
 
     def count(frame, event, argument):
-        if event in ("call", "c_call"):
+        if frame.f_code.co_name in within and event in ("call", "return"):
+            inside[0] = event == "call"
+        if event in ("call", "c_call") and inside[0]:
             calls[0] += 1
             if calls[0] == kill_at:
                 os.kill(os.getpid(), signal.SIGKILL)
 
     if order.get("count"):
         sys.setprofile(count)
+    if order.get("command"):
+        return run_command(order["command"])
     options = JobOptions(
         order["ledger"],
         resume=True,
         schedule=forks.schedule if forks else None,
-        release=order["release"],
-        key=bytes.fromhex(order["key"]),
+        release=order.get("release"),
+        key=bytes.fromhex(order["key"]) if "key" in order else None,
     )
     terms = SUMS if order.get("sums") else TERMS
+    if "interval_s" in order:
+        terms = replace(terms, interval_s=order["interval_s"])
     try:
         release_fleet(order["source"], order["output"], terms, options)
     except HushmeterError as error:
@@ -106,6 +117,26 @@ def run(order, calls) -> int:
         return 3
     sys.setprofile(None)
     return 0
+
+
+def run_command(arguments) -> int:
+    """The exit code of a command, whose output is not shown unless it fails."""
+    import contextlib
+    import io
+
+    from hushmeter.cli import main
+
+    sys.argv, told = ["hushmeter", *arguments], io.StringIO()
+    code = 0
+    try:
+        with contextlib.redirect_stdout(told), contextlib.redirect_stderr(told):
+            main()
+    except SystemExit as stop:
+        code = stop.code or 0
+    sys.setprofile(None)
+    if code:
+        os.write(2, told.getvalue().encode())
+    return code
 
 
 def warm_up() -> None:
@@ -129,6 +160,9 @@ def main() -> None:
     warm_up()
     while line := sys.stdin.readline():
         order = json.loads(line)
+        if order.get("warm"):
+            answer(status=run(order, [0]))
+            continue
         calls = [0]
         read, send = os.pipe()
         child = os.fork()

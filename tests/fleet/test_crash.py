@@ -54,6 +54,11 @@ class Jobs:
         self._process.stdin.write(line + "\n")
         self._process.stdin.flush()
 
+    def warm(self, order):
+        """Do a job once, so that later ones need not load its code and tables."""
+        self._tell(json.dumps({**order, "warm": True}))
+        assert self._answer() == {"status": 0}
+
     def run(self, order, *, delay=None):
         """Status and number of calls; killed from outside after `delay` seconds if given."""
         self._tell(json.dumps(order))
@@ -274,6 +279,33 @@ def test_the_real_command_with_workers_killed_and_resumed(tmp_path):
     check_finished(output, url, digests(undisturbed))
     assert before.items() <= digests(output).items()
     assert len(before) < len(list_files(source))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_an_interrupt_while_workers_start_is_one_line(tmp_path):
+    """Ctrl-C reaches the job and everything that it has started so far."""
+    source, chance = small_fleet(tmp_path, meters=20, days=3, files=8), random.Random(8)
+    for number in range(5):
+        url, output = new_ledger(tmp_path, f"ledger-{number}"), tmp_path / f"out-{number}"
+        command = [sys.executable, "-m", "hushmeter", "fleet", str(source), "-o", str(output)]
+        command += ["-e", TERMS.epsilon, "--clamp", "0,12000", "--ledger", url, "-j", "2"]
+        job = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            process_group=0,
+            # A shell lets programs in the background ignore the signal.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
+        while not descendants(job.pid) and job.poll() is None:
+            time.sleep(0.001)
+        time.sleep(chance.uniform(0, 0.6))
+        os.killpg(job.pid, signal.SIGINT)
+        told = job.communicate()[1]
+        assert job.returncode in (0, 130, -signal.SIGINT)
+        assert len(told.splitlines()) == (job.returncode != 0), told
+        assert job.returncode == 0 or told.startswith("hushmeter: interrupted; ")
 
 
 def descendants(pid):

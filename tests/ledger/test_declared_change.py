@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from scipy import stats
+from scipy.special import log_ndtr, ndtr, ndtri
 
 import hushmeter as hm
 from hushmeter.errors import InputError
@@ -27,7 +27,7 @@ from hushmeter.fleet.sum_terms import Run
 from hushmeter.ledger import DayChange, open_ledger
 from hushmeter.noise import parse_mechanism
 from hushmeter.privacy.units import calibrate, resolve_unit
-from hushmeter.releases.payment import pay_for_release
+from hushmeter.releases.payment import bill_of
 from hushmeter.trace import Metering
 
 HOUR = 3600
@@ -92,8 +92,8 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
     """δ(ε) of Gaussian noise for a change of μ standard deviations."""
     if mu == 0:
         return 0.0
-    first = stats.norm.cdf(mu / 2 - epsilon / mu)
-    return float(first - math.exp(epsilon + stats.norm.logcdf(-mu / 2 - epsilon / mu)))
+    first = ndtr(mu / 2 - epsilon / mu)
+    return float(first - math.exp(epsilon + log_ndtr(-mu / 2 - epsilon / mu)))
 
 
 def laplace_curve(noise: Noise, moved):
@@ -136,7 +136,7 @@ def covers(case: Published, moved) -> float:
         return loss / epsilon
     left = epsilon - loss
     assert gaussian_delta(left, math.sqrt(mu2)) <= delta * (1 + 1e-6), (case.kind, mu2, epsilon)
-    need = stats.norm.ppf(1 - delta) * math.sqrt(mu2) + mu2 / 2
+    need = ndtri(1 - delta) * math.sqrt(mu2) + mu2 / 2
     low, high = 0.0, need + 10
     for _ in range(60):
         middle = (low + high) / 2
@@ -275,9 +275,8 @@ def series(rng, folder) -> Published:
     )
     done = hm.release(trace, noise, unit)
     url, delta = f"sqlite:///{folder}/l.db", 1e-6 if composing else 0.0
-    open_ledger(url, create=change, composition_delta=delta).close()
-    with pay_for_release(url, done, meter="m"):
-        pass
+    with open_ledger(url, create=change, composition_delta=delta) as ledger:
+        bill_of(done, ledger, meter="m").pay(ledger)
     days_paid, paid = charged(url, "m")
     length = np.timedelta64(int(interval * window), "s")
     seconds = done.trace.times.astype("datetime64[s]")
@@ -327,9 +326,8 @@ def views(rng, folder) -> Published:
         grid=float(rng.choice([1, 10])),
     )  # fmt: skip
     url = f"sqlite:///{folder}/l.db"
-    open_ledger(url, create=change).close()
-    with pay_for_release(url, done, meter="m"):
-        pass
+    with open_ledger(url, create=change) as ledger:
+        bill_of(done, ledger, meter="m").pay(ledger)
     _, paid = charged(url, "m")
     places = np.arange(count) // (cell // interval)
     local = [

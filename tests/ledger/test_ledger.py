@@ -20,7 +20,6 @@ from hushmeter.ledger import (
     Charge,
     DayChange,
     chain,
-    databases,
     micro_epsilon,
     open_ledger,
 )
@@ -470,29 +469,28 @@ def test_a_sqlite_file_with_two_names_is_refused(tmp_path):
             open_ledger(f"sqlite:///{name}")
 
 
-def test_a_sqlite_file_that_is_mounted_alone_is_refused(tmp_path):
-    path, target = tmp_path / "ledger.db", tmp_path / "a container" / "ledger.db"
+@pytest.mark.parametrize("name", [b"a container", b"\xff\xfe", b"form\x0cfeed", b"\xe2\x80\xa8"])
+def test_a_sqlite_file_that_is_mounted_alone_is_refused(tmp_path, name):
+    """Also if its mount point, or another one, has a name that is no text or has odd spaces."""
+    path, folder = tmp_path / "ledger.db", tmp_path / os.fsdecode(name)
+    target, plain = folder / "ledger.db", tmp_path / "plain.db"
     open_ledger(f"sqlite:///{path}", create=DAY).close()
-    target.parent.mkdir()
-    target.touch()
-    mounted = subprocess.run(["mount", "--bind", path, target], capture_output=True, check=False)
-    if mounted.returncode:
-        pytest.skip("this machine does not allow bind mounts")
+    folder.mkdir()
+    mounted = []
     try:
-        with pytest.raises(DataError, match=r"mounted without its folder.* mount the folder"):
-            open_ledger(f"sqlite:///{target}")
+        for place in (target, plain):
+            place.touch()
+            command = ["mount", "--bind", path, place]
+            if subprocess.run(command, capture_output=True, check=False).returncode:
+                pytest.skip("this machine does not allow bind mounts")
+            mounted.append(place)
+        for place in mounted:
+            with pytest.raises(DataError, match=r"mounted without its folder.* mount the folder"):
+                open_ledger(f"sqlite:///{place}")
         open_ledger(f"sqlite:///{path}").close()
     finally:
-        subprocess.run(["umount", target], check=True)
-
-
-def test_mount_points_with_a_space_are_read(tmp_path, monkeypatch):
-    """The system writes a space of a mount point as an octal number."""
-    path = tmp_path / "a folder" / "ledger.db"
-    open_ledger(f"sqlite:///{path}", create=DAY).close()
-    monkeypatch.setattr(databases, "_mount_points", lambda: {str(path)})
-    with pytest.raises(DataError, match="mounted without its folder"):
-        open_ledger(f"sqlite:///{path}")
+        for place in mounted:
+            subprocess.run(["umount", place], check=True)
 
 
 def rows_of(ledger):

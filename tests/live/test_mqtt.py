@@ -162,7 +162,7 @@ def test_a_broker_that_forgets_gets_the_last_messages_again(broker, tmp_path, mo
 @needs_broker
 def test_gaps_of_a_meter_that_sends_changes_follow_from_its_connection(broker, tmp_path):
     """Its last will says when it is away; what it sends, and when, does not matter."""
-    terms = make_terms(interval_s=1.0, every="4s", hold=True, grace_s=2.0)
+    terms = make_terms(interval_s=1.0, every="2s", hold=True, grace_s=2.0)
     state = State(tmp_path / "s.db", terms.describe())
     place = parse_mqtt(f"{broker.url}/meter/power")
     source = MqttSource(place, terms, "number", online="meter/online")

@@ -1,15 +1,21 @@
-"""The command `live` at full speed with a real broker: its memory and its state stay flat."""
+"""The command `live` at full speed with a real broker and three bad receivers.
+
+Its memory and its state stay flat, and the good receivers get every window.
+"""
 
 import json
 import signal
 import subprocess
 import sys
+import threading
 import time
+from http.server import HTTPServer
 from pathlib import Path
 
 import pytest
 
 from tests.live.broker import Broker, needs_broker
+from tests.live.test_service import BadReceiver, Redirect
 
 PUBLISHER = """
 import json, sys, threading
@@ -55,13 +61,17 @@ def memory_kb(process: int) -> int:
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc here")
 @pytest.mark.slow
 def test_memory_and_state_stay_flat(tmp_path):
-    broker = Broker(tmp_path)
+    broker, hanging, dripping = Broker(tmp_path), BadReceiver(), BadReceiver(b"x")
+    server = HTTPServer(("127.0.0.1", 0), Redirect)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    bad = [hanging.url, dripping.url, f"http://127.0.0.1:{server.server_port}/first"]
     out, err = (tmp_path / "out.jsonl").open("wb"), (tmp_path / "err.txt").open("wb")
     live = subprocess.Popen(
         [
             sys.executable, "-m", "hushmeter", "live", f"{broker.url}/meter/power",
             "--payload", "json:watts", "--interval", "1s", "--hide", "kettle", "--views",
             "--simulation", "--clock", "readings", "--to", broker.url, "--to", "shared", "--json",
+            *(word for url in bad for word in ("--to", url)),
         ],
         cwd=tmp_path,
         stdout=out,
@@ -86,6 +96,10 @@ def test_memory_and_state_stay_flat(tmp_path):
             process.kill()
             process.wait()
         broker.kill()
+        hanging.close()
+        dripping.close()
+        server.shutdown()
+        server.server_close()
         out.close()
         err.close()
     messages = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
@@ -96,7 +110,12 @@ def test_memory_and_state_stay_flat(tmp_path):
     )
     assert all(m["complete"] for m in windows[:-1])
     assert len({m["start"] for m in windows}) == len(windows) > 100
-    assert (tmp_path / "err.txt").read_text() == ""
+    told = (tmp_path / "err.txt").read_text().splitlines()
+    assert all(any(url in line for url in bad) for line in told), told
+    # The folder has every window too.
+    days = sorted(path for path in (tmp_path / "shared").glob("????-??-??.csv"))
+    rows = sum(len(path.read_text().splitlines()) - 1 for path in days)
+    assert rows == len(windows)
     # The means of 40 days are kept, so the state may grow until then; memory may not.
     assert samples[-1][1] - samples[len(samples) // 4][1] < 15_000
     assert samples[-1][2] < 3_000_000

@@ -28,7 +28,7 @@ from hushmeter.releases.request import Request
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Trace
 
 if TYPE_CHECKING:
-    from hushmeter.home import Appliance
+    from hushmeter.appliance import Appliance
 
 SLACK = 1e-9
 """Relative rounding error of sums in floating point."""

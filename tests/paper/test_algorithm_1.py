@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from hushmeter import synth
+from hushmeter.appliance import Appliance
 from hushmeter.attack.hierarchical import MultiShot
 from hushmeter.attack.one_shot import solve_relaxed
-from hushmeter.home import Appliance, Home
+from hushmeter.home import Home
 from hushmeter.noise.laplace import Laplace
 from hushmeter.scoring import accuracy
 from hushmeter.trace import Trace

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from hushmeter import synth
+from hushmeter.appliance import Appliance
 from hushmeter.attack.hierarchical import Hierarchical, MultiShot
-from hushmeter.home import Appliance, Home
+from hushmeter.home import Home
 from hushmeter.scoring import accuracy, group_accuracies, hierarchy_accuracy
 from hushmeter.trace import Trace
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from hushmeter import synth
+from hushmeter.appliance import Appliance
 from hushmeter.assumptions import concentration_margin, estimate_tolerance
-from hushmeter.home import Appliance, Home
+from hushmeter.home import Home
 from hushmeter.trace import Trace
 
 PLAIN = Home([Appliance("a", 100.0), Appliance("b", 130.0), Appliance("c", 160.0)], 5.0)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hushmeter.home import Appliance, Home
+from hushmeter.appliance import Appliance
+from hushmeter.home import Home
 from hushmeter.theory.bounds import Conditions, bounds
 from hushmeter.theory.exact import ContinuousLaplace, exact_accuracy
 from hushmeter.theory.one_shot import (

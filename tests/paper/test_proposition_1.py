@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from hushmeter.appliance import Appliance
 from hushmeter.attack.one_shot import solve_relaxed
-from hushmeter.home import Appliance, Home
+from hushmeter.home import Home
 from hushmeter.theory.one_shot import printed_switch_error, recovery_constant, switch_error
 
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from hushmeter.home import Appliance, Home
+from hushmeter.appliance import Appliance
+from hushmeter.home import Home
 from hushmeter.theory.bounds import Conditions, bounds
 from hushmeter.theory.exact import ContinuousLaplace, exact_curve
 from hushmeter.theory.one_shot import corrected_lower, integral_lower, printed_lower

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from hushmeter import synth
+from hushmeter.appliance import Appliance
 from hushmeter.attack.hierarchical import MultiShot
-from hushmeter.home import Appliance, Home
+from hushmeter.home import Home
 from hushmeter.theory import multi_shot
 from hushmeter.theory.bounds import bounds
 from hushmeter.theory.one_shot import Bound

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from hushmeter import synth
+from hushmeter.appliance import Appliance
 from hushmeter.attack.hierarchical import Hierarchical, split
-from hushmeter.home import Appliance, Home
+from hushmeter.home import Home
 from hushmeter.theory.bounds import bounds
 from hushmeter.theory.exact import ContinuousLaplace
 from hushmeter.theory.multi_shot import corrected_groups, printed_groups

@@ -81,20 +81,36 @@ def test_the_error_of_the_forecast_under_noise_is_that_of_a_simulation():
     assert np.mean(corrected) == pytest.approx(clean, rel=0.08)
 
 
-def test_the_forecast_on_real_homes(shared_data):
-    """Left-out weeks of every home of CityLearn: better than the mean and both naive forecasts."""
+def real_hours(shared_data):
+    """Hours of real homes [W]: those of CityLearn, and the mains of four other studies."""
     from hushmeter.behaviour import read_profiles
+    from hushmeter.read import read_home_recording
 
-    file = next(shared_data.glob("homes/*.parquet"), None)
-    if file is None:
+    for file in shared_data.glob("homes/*.parquet"):
+        days = read_profiles(file, missing="drop")
+        for home in np.unique(days.ids):
+            mine = days.ids == home
+            yield home, 1000 * days.values[mine][np.argsort(days.days[mine])].ravel()
+    for file in sorted(shared_data.glob("mains/*1min.parquet")):
+        hourly = read_home_recording(file, need_circuits=False).trace.hourly()
+        steps = np.arange(len(hourly)) if hourly.steps is None else hourly.steps
+        hours = np.full(int(steps[-1]) + 1, np.nan)
+        hours[steps] = hourly.readings
+        yield file.stem, hours
+
+
+def test_the_forecast_on_real_homes(shared_data):
+    """Left-out weeks, with and without noise: better than the mean and both naive forecasts."""
+    homes = list(real_hours(shared_data))
+    if not homes:
         pytest.skip(f"no homes in {shared_data}")
-    days = read_profiles(file, missing="drop")
-    for home in np.unique(days.ids):
-        mine = days.ids == home
-        hours = 1000 * days.values[mine][np.argsort(days.days[mine])].ravel()
-        found = fit_forecast(hours)
-        naive = min(((hours[lag:] - hours[:-lag]) ** 2).mean() for lag in (24, 168))
-        assert found.square(0.0) < min(naive, found.mean_square), home
+    for home, hours in homes:
+        found, spread = fit_forecast(hours), np.nanstd(hours)
+        naive = min(np.nanmean((hours[lag:] - hours[:-lag]) ** 2) for lag in (24, 168))
+        for noise in spread * np.array([0, 0.3, 1, 3]):
+            error = found.square(noise)
+            assert error < naive + noise**2, (home, noise)
+            assert error < found.mean_square, (home, noise)
         squares = [found.square(noise) for noise in (0, 100, 1000, 1e4, 1e6)]
         assert (np.diff(squares) >= 0).all()
 
@@ -141,21 +157,39 @@ def test_noise_that_hides_the_load_is_refused():
         describe_load(noisy)
 
 
-def make_noise(interval_s, every=None, epsilon=1.0):
+def make_promise(interval_s, epsilon=1.0):
     home = hm.Home([hm.Appliance("kettle", 2000.0, run_s=180.0)], tolerance=20.0)
-    unit = hm.resolve_unit(interval_s=interval_s, home=home, every=every)
-    return hm.calibrate("laplace", epsilon, unit), unit
+    return hm.Request(home=home, epsilon=epsilon).resolve(hm.Metered(interval_s))
 
 
-@pytest.mark.parametrize(("interval_s", "every", "per_hour"), [(6.0, None, 600), (900.0, None, 4)])
-def test_the_noise_of_an_hour_has_the_spread_of_a_mean(interval_s, every, per_hour):
-    mechanism, unit = make_noise(interval_s, every)
-    drawn = hourly_noise(mechanism, unit, 40_000)
-    expected = mechanism.std / np.sqrt(per_hour)
+@pytest.mark.parametrize(("interval_s", "per_hour"), [(6.0, 600), (900.0, 4)])
+def test_the_noise_of_an_hour_has_the_spread_of_a_mean(interval_s, per_hour):
+    promise = make_promise(interval_s)
+    drawn = hourly_noise(promise, 40_000)
+    expected = promise.noise.std / np.sqrt(per_hour)
     # The spread of a standard deviation from 40 000 draws is at most 0.8 % (four readings an
     # hour, kurtosis 3.75): six of them fail less than once in a million.
     assert drawn.std() == pytest.approx(expected, rel=0.05)
     assert abs(drawn.mean()) < 6 * expected / 200
+
+
+def test_a_forecast_that_would_be_worse_than_the_mean_is_the_mean():
+    load = describe_load(hm.synth.trace(HOME, 288, seed=2, interval_s=300.0))
+    assert load.forecast_error(1e6) == load.forecast_error(None) == load.without_data_w
+    assert load.forecast_error(0.0) <= load.without_data_w
+
+
+def test_the_spread_of_days_months_and_the_typical_day():
+    rng = np.random.default_rng(0)
+    days = rng.gamma(2.0, 0.4, (92, 24))
+    load = describe_load(hm.Trace(1000 * days.ravel(), 3600.0))
+    assert load.spread("day") == pytest.approx(days.sum(axis=1).std())
+    assert load.spread("profile") == pytest.approx(1000 * days.mean(axis=0).std())
+    months = [days[k : k + 30].sum() for k in (0, 30, 60)]
+    assert load.spread("month") == pytest.approx(np.std(months))
+    short = describe_load(hm.Trace(1000 * days[:40].ravel(), 3600.0))
+    with pytest.raises(DataError, match="a buyer of months needs true readings"):
+        short.spread("month")
 
 
 def test_days_with_a_gap_are_left_out():
@@ -179,6 +213,7 @@ def test_less_noise_leaves_more_days_in_their_cluster():
     days = np.repeat([[0.2], [2.0], [4.0], [8.0]], 5, axis=0) + 0.1 * rng.random((20, 24))
     known = cluster_days(hm.Trace(days.ravel() * 1000, 3600.0))
     assert known is not None
-    shares = [cluster_fidelity(*make_noise(3600.0, epsilon=e), known) for e in (0.1, 1, 20)]
+    shares = [cluster_fidelity(make_promise(3600.0, e), known) for e in (0.1, 1, 20)]
     assert shares == sorted(shares)
     assert shares[-1] > 0.99
+    assert known.rest == 0.75

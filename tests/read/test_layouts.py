@@ -298,3 +298,15 @@ def test_real_parquet_of_four_homes(shared_data):
     trace = read_home_data(path, 4)
     assert trace.power.shape[1] == 9
     assert 86_000 <= len(trace) * trace.interval_s <= 86_450
+
+
+def test_the_sum_of_statistics_includes_the_hour_that_begins_at_its_start(save):
+    energies = np.array([0.1, 0.7, 0.2, 1.4, 0.3, 0.9])
+    rows = [
+        f"sensor.grid,kWh,26.01.2024 {hour:02d}:00,{total:.3f},{100 + total:.3f}"
+        for hour, total in enumerate(np.cumsum(energies))
+    ]
+    path = save("\n".join(["statistic_id,unit,start,sum,state", *rows]).encode())
+    trace = hm.read_meter(path, tz="UTC")
+    np.testing.assert_allclose(trace.readings, 1000 * energies[1:])
+    assert str(trace.start) == "2024-01-26T01:00:00.000000000"

@@ -16,8 +16,7 @@ from hushmeter.errors import InputError, UnknownNameError
 from hushmeter.noise.gaussian import analytic_delta, joint_epsilon, joint_odds, joint_sigmas
 from hushmeter.privacy.sensitivity import Change
 from hushmeter.releases.estimate import lengths_of
-from hushmeter.releases.labels import CELLS, VIEWS, cells_of, make_tables
-from hushmeter.releases.promise import complete_days
+from hushmeter.releases.labels import CELLS, VIEWS, cells_of, complete_days, make_tables
 from hushmeter.releases.search import table_noise
 from hushmeter.trace import Metering
 

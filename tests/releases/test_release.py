@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import hushmeter as hm
 from hushmeter.errors import DataError, InputError, UnknownNameError
+from hushmeter.ledger import DayChange, open_ledger
 from hushmeter.releases.labels import VIEWS
 from hushmeter.releases.promise import promise_of
 from hushmeter.releases.receipt import describe_promise, digest
@@ -565,16 +566,15 @@ def test_the_register_is_a_view_of_the_cells():
     np.testing.assert_allclose(register.errors, wanted)
 
 
-def test_exact_days_cannot_be_charged_to_a_ledger():
-    from hushmeter.releases.payment import pay_for_release
+def test_exact_days_cannot_be_charged_to_a_ledger(tmp_path):
+    from hushmeter.releases.payment import save_paid
 
     rounded = hm.Metering(resolution_w=0.1)
     trace = hm.Trace(month().readings, 600.0, month().start, metering=rounded)
     facts = hm.metered(trace)
     unit = hm.resolve_unit("appliance", "when", interval_s=facts, home=KETTLE, every="1h")
     done = hm.release(trace, hm.calibrate("gaussian", 1.9, unit), unit, home=KETTLE)
-    with (
-        pytest.raises(InputError, match="publishes the sums of the days"),
-        pay_for_release("sqlite:///unused.db", done, meter="m"),
-    ):
-        pass
+    url = f"sqlite:///{tmp_path}/l.db"
+    open_ledger(url, create=DayChange.within(0, 15_000)).close()
+    with pytest.raises(InputError, match="publishes the sums of the days"):
+        save_paid(url, done, tmp_path / "out.csv", meter="m")

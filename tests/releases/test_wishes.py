@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.cli.test_commands import run
 
 import hushmeter as hm
-from hushmeter.appliance_kinds import catalogue
+from hushmeter.appliance import catalogue
 from hushmeter.clock import local_times
 from hushmeter.errors import InputError
 from hushmeter.files import write_table

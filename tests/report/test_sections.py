@@ -55,7 +55,7 @@ def test_battery_price_and_release(adopters, tmp_path):
     menu = json.loads((adopters / "prices" / "prices.json").read_text())
     rows = page.table("The menu")
     assert {row[-1] for row in rows[1:]} == {f"{e['surplus']:.2f}" for e in menu["menu"]}
-    assert f"{menu['best']['epsilon']:.3g} (best)" in [row[0] for row in rows]
+    assert f"{out_of_100(menu['best']['odds'])} (best)" in [row[0] for row in rows]
     for assumption in menu["assumptions"]:
         assert f"Assumed: {assumption}" in page.prose
     private = json.loads((adopters / "out.csv.private.json").read_text())

@@ -14,6 +14,7 @@ from hushmeter.scoring import count_blocks
 from hushmeter.study.comparison import (
     Comparison,
     fit_breakpoints,
+    judge_rate,
     local_exponents,
     rank_by_slope,
     tell_rate,
@@ -162,14 +163,43 @@ def test_training_runs_of_the_rnn_become_one_attacker(monkeypatch):
     home = hm.synth.ready_home("redd-like")
     source = Source(Case("x", home, None, None), "x", "x", real=False)
     levels = {"CO": 0.8, "RNN 0": 0.7, "RNN 1": 0.8, "RNN 2": 0.9, "FHMM": 0.6}
+    levels |= {f"{attackers.QUARTER} {k}": 0.5 for k in range(3)}
     rows = made_up(levels, {}).table.assign(home="x", mechanism="laplace")
     rows = rows[(rows.seed == 0) | ~rows.attacker.str.startswith("RNN")].reset_index(drop=True)
     monkeypatch.setattr(attackers, "find_building", lambda *_: source)
     monkeypatch.setattr(attackers, "compare", lambda *_, **__: Comparison(rows))
     _, found = attackers.compare_building.__wrapped__(Setting(), 60.0)
-    assert found.names == ["CO", "RNN", "FHMM"]
+    assert found.names == ["CO", "RNN", "FHMM", attackers.QUARTER]
+    assert found.difference("RNN", attackers.QUARTER).value == pytest.approx(0.3)
     assert found.mean("RNN") == pytest.approx(0.8)
     assert found.interval("RNN") == pytest.approx((0.7, 0.9))
+
+
+@pytest.mark.parametrize(("own", "other", "holds"), [(0.5, 0.0, True), (0.0, 0.5, False)])
+def test_the_cause_of_the_rank_of_the_rnn_is_tested(monkeypatch, own, other, holds):
+    """A network that knows a share of its training days and of others by heart."""
+    home = hm.synth.ready_home("evening")
+    train, test = (hm.synth.trace(home, 96 * 8, interval_s=900.0, seed=s) for s in (1, 2))
+
+    class Net:
+        def __init__(self, *_, **__):
+            pass
+
+        def fit(self, _):
+            return self
+
+        def predict(self, part, **_):
+            known = np.random.default_rng(0).random(part.truth().shape)
+            return part.truth() & (known < (own if part is train else other))
+
+    monkeypatch.setattr(attackers, "attackers", {"rnn": Net})
+    source = Source(Case("x", home, train, test), "x", "x", real=False)
+    more = made_up({"RNN": 0.9, attackers.QUARTER: 0.8}, {})
+    judged = attackers._judge_cause(more, source, Setting())
+    assert judged.holds is holds
+    less = made_up({"RNN": 0.8, attackers.QUARTER: 0.9}, {})
+    assert attackers._judge_cause(less, source, Setting()).holds is False
+    assert "four times as many training readings" in judged.because
 
 
 def daily(days: int, seed: int = 0) -> tuple[hm.Trace, hm.Trace, dict[str, np.ndarray]]:
@@ -264,6 +294,20 @@ def test_exponents_of_known_curves(power, exponent):
     line = local_exponents(epsilon, 0.9 + 0.05 * np.log(epsilon / 10))
     assert np.nanmax(line) > 1 / np.log(3) > np.nanmin(line)
     assert tell_rate(epsilon, np.ones(12)) == "the accuracy does not fall"
+
+
+@pytest.mark.parametrize(
+    ("curve", "verdicts"),
+    [
+        (lambda e: 0.9 - 1e-4 / e, (True, False)),
+        (lambda e: 0.9 + 0.05 * np.log(e), (False, True)),
+        (lambda e: 0.9 / (1 + 0.3 / e), (False, False)),
+        (lambda e: np.full(e.size, 0.9), (False, False)),
+    ],
+)
+def test_the_rate_1_over_epsilon_and_a_line_exclude_each_other(curve, verdicts):
+    epsilon = np.geomspace(1000, 0.001, 40)
+    assert tuple(one.holds for one in judge_rate(epsilon, curve(epsilon))) == verdicts
 
 
 def test_the_authors_programs_need_their_loads():

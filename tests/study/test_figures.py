@@ -50,6 +50,8 @@ def test_fig6_checks_the_statements_of_the_paper_one_by_one(small_items):
         for name in ("Sparse-HMM is best", "ALIP beats IP", "each is piecewise linear in ln(1/ε)"):
             said = details[f"{every}, “{name}”"]
             assert said.startswith(("holds: ", "does not hold: ", "undecided: "))
+        magnitude = details[f"{every}, “the bounds give the magnitude for all seven”"]
+        assert magnitude.startswith("does not hold: ")
     off = made.table[made.table.attacker == "all-off"]
     np.testing.assert_allclose(off.alpha, off.alpha_floor)
     labels = legend_of(made.figure)
@@ -60,6 +62,22 @@ def test_fig6_checks_the_statements_of_the_paper_one_by_one(small_items):
     exact = made.table[made.table.expected.notna()]
     assert {"Sparse-HMM", "ALIP", "IP", "CO"} <= set(exact.attacker)
     assert details["60 s, certified E[α], multi-shot"].count("[") == 4
+
+
+def test_figures_2_and_3_judge_rates_tightness_and_a_varying_tolerance(small_items):
+    """Every statement has its verdict and its numbers, and is read back from the caption."""
+    first = dict(small_items[0]["fig2"].words.details)
+    for name in (
+        "single switches, “the accuracy decreases at the rate 1/ε”",
+        "single switches, “the upper bound is tight”",
+        "own switches, “the lower bound is loose because the sensitivity varies in time”",
+    ):
+        assert first[name].startswith(("holds: ", "does not hold: "))
+    assert "with δ_t at the same noise" in first[name]
+    second = small_items[0]["fig3"].words.details
+    rates = [value for name, value in second if "linear in ln(1/ε)”" in name]
+    assert rates
+    assert all("exponent of the lost accuracy" in value for value in rates)
 
 
 def test_no_cause_is_printed_that_was_not_tested(small_items):
@@ -98,6 +116,24 @@ def test_the_simulated_dots_of_fig9_lie_on_the_exact_curves():
     ends = rising.groupby("rule").alpha.agg(["first", "last"])
     assert ends.loc["all", "last"] > ends.loc["all", "first"]
     assert ends.loc["error", "last"] < ends.loc["error", "first"]
+
+
+def test_pictures_explain_themselves(small_items):
+    """Domains of the printed bounds, circles and arrows, noise that coincides, what ε means."""
+    made = small_items[0]
+    assert "domain of the printed upper bound" in legend_of(made["fig2"].figure)
+    texts = [text.get_text() for text in made["fig2"].figure.axes[0].texts]
+    inside = dict(made["fig2"].words.details)["domain of Theorem 3"].endswith("inside")
+    assert inside != any("outside the domain of Theorem 3" in text for text in texts)
+    legend = legend_of(made["fig8"].figure)
+    assert sum("a cluster of" in text for text in legend) == 2
+    assert sum("move along the arrow" in text for text in legend) == 2
+    laplace, staircase, _ = made["fig5"].figure.axes[0].lines[:3]
+    assert laplace.get_linewidth() > 2 * staircase.get_linewidth()
+    assert laplace.get_linestyle() != staircase.get_linestyle()
+    for item in ("fig2", "fig3", "fig4", "fig5", "fig6", "appliances"):
+        note = made[item].figure.legends[0].get_title().get_text()
+        assert "times out of 100" in note, item
 
 
 def test_each_panel_of_fig2_has_its_own_limit_and_floor(small_items):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from hushmeter.errors import DataError, InputError
 from hushmeter.files import write_table
 from hushmeter.study.figures import Setting, reproduce, sources
 from hushmeter.study.sweep import sweep
+from hushmeter.trace import Runs
 
 
 def save_day(path, *, seed=0, readings=12_000, interval_s=7.0, start="2015-01-08T00:00Z"):
@@ -34,6 +37,30 @@ def test_without_data_stand_ins_are_named():
         assert found.details
         assert "data folder" not in found.words
         assert len(found.case.test) == 240
+
+
+def test_the_meaning_of_epsilon_is_that_of_the_best_attacker():
+    """A likelihood-ratio attacker of one run is right as often as the note of a figure says."""
+    found = sources.find_building(Setting(readings=2000))
+    told = sources.tell_meaning(found)
+    at, odds = re.search(r"at ε = (.+) a reading, .* ([^ )]+ W, .+?)\) (.+) times", told).group(
+        1, 3
+    )
+    assert at.split(" / ") == ["1", "0.1", "0.01", "0.003"]
+    name = re.search(r"one run of (.+) \(", told)[1]
+    home, test = found.case.home, found.case.test
+    column = home.index(name)
+    runs = Runs.of_true(test.truth()[:, column], test.run_starts).length
+    length = int(np.median(runs))
+    scale = home.tolerance / 2 / 0.003
+    rng = np.random.default_rng(1)
+    on = rng.random(40_000) < 0.5
+    noise = rng.laplace(0, scale, (on.size, length))
+    seen = noise + on[:, None] * home.powers[column]
+    ratio = (np.abs(seen) - np.abs(seen - home.powers[column])).sum(axis=1)
+    # Ratios are often exactly one, where rounding must not decide.
+    right = ((ratio > 1e-6) == on).mean()
+    assert float(odds.split(" / ")[-1]) == pytest.approx(100 * right, abs=1.5)
 
 
 def test_an_empty_folder_falls_back_and_says_so(tmp_path):

@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hushmeter import synth
+from hushmeter.appliance import Appliance
 from hushmeter.errors import InputError
-from hushmeter.home import Appliance, Home
+from hushmeter.home import Home
 
 
 @given(st.integers(1, 25), st.integers(0, 10_000), st.sampled_from([0.5, 2.0, 20.0]))

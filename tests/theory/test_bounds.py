@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from hushmeter import synth
+from hushmeter.appliance import Appliance
 from hushmeter.errors import InputError
-from hushmeter.home import Appliance, Home
+from hushmeter.home import Home
 from hushmeter.noise import Gaussian, Laplace, Staircase
 from hushmeter.theory.bounds import Conditions, bound_curves, bounds
 from hushmeter.theory.exact import exact_accuracy, exact_curve
@@ -224,3 +225,27 @@ def test_the_bounds_of_a_trace_contain_its_exact_accuracy():
         assert (curves.exact >= np.asarray(curves.corrected.lower) - 1e-9).all()
         assert (curves.exact <= np.asarray(curves.corrected.upper) + 1e-9).all()
         assert (curves.exact <= curves.limit + 1e-9).all()
+
+
+def test_information_stands_beside_every_epsilon():
+    """One reading: the exact bits; a series: bounds that contain those of independent readings."""
+    from hushmeter import synth
+    from hushmeter.noise import Laplace
+    from hushmeter.theory.bounds import bound_curves, series_curves
+    from hushmeter.theory.information import reading_information
+
+    home = synth.ready_home("similar8")
+    curves = bound_curves(home, [0.01, 0.1, 1.0])
+    noise = Laplace(0.01, 10.0, grid=1.0, on_grid=True)
+    scale = noise.scale
+    found = bound_curves(home, [home.tolerance / 2 / scale]).information[0]
+    exact = np.mean([reading_information(float(p), noise) for p in home.powers])
+    # The powers are rounded up to whole watts.
+    assert found == pytest.approx(exact, rel=0.01)
+    assert (np.diff(curves.information) > 0).all()
+    trace = synth.trace(home, 600, seed=1)
+    lower, upper = series_curves(home, trace, [0.01, 0.1, 1.0]).information.T
+    assert (lower <= upper).all()
+    assert (np.diff(upper) >= 0).all()
+    assert (lower >= 0).all()
+    assert (upper <= 1).all()

@@ -8,9 +8,10 @@ from scipy.integrate import quad
 
 import hushmeter as hm
 from hushmeter import synth
+from hushmeter.appliance import Appliance
 from hushmeter.attack.one_shot import solve_relaxed
 from hushmeter.errors import HushmeterError, InputError
-from hushmeter.home import Appliance, Home
+from hushmeter.home import Home
 from hushmeter.noise import Gaussian, Laplace, Staircase
 from hushmeter.theory.bounds import bounds
 from hushmeter.theory.exact import (

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from hushmeter.appliance import Appliance
 from hushmeter.errors import HushmeterError, InputError
-from hushmeter.home import Appliance, Home
+from hushmeter.home import Home
 from hushmeter.noise import Gaussian, Laplace, Staircase
 from hushmeter.theory import one_shot
 from hushmeter.theory.exact import (

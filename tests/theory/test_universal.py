@@ -9,9 +9,10 @@ import pytest
 from scipy.special import ndtr
 
 from hushmeter import synth
+from hushmeter.appliance import Appliance
 from hushmeter.attack.registry import attackers
 from hushmeter.errors import InputError, MissingExtraError
-from hushmeter.home import Appliance, Home
+from hushmeter.home import Home
 from hushmeter.noise import Gaussian, Laplace, Staircase
 from hushmeter.privacy.accounting import compose
 from hushmeter.theory.universal import (

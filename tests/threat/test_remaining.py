@@ -72,6 +72,38 @@ def test_a_power_that_nearly_every_release_states_is_not_gone(home, watts):
     assert found["night"].verdict == "still there"
 
 
+def test_a_typical_day_shows_the_load_of_every_evening(home):
+    """Hours of the mean day tell when a strong load returns and when people are active."""
+    watts = home.trace.readings.copy()
+    hours = np.arange(watts.size) % 24
+    watts[(hours >= 19) & (hours < 22)] += 4000
+    cooks = replace(home, trace=home.trace.replace_readings(watts))
+    found = left(cooks, promise_of(cooks, hide="which days we are away"), releases=3)
+    assert found["returns"].verdict == "still there"
+    assert found["returns"].still_there == 1
+    away = left(home, promise_of(home, hide="which days we are away"), releases=3)["away"]
+    assert away.after == "Gone: no released table shows single days."
+
+
+def test_a_usual_time_is_gone_only_if_the_answer_no_longer_follows_it(home):
+    """With much noise the answer is the usual time, right or not, whatever the home does."""
+    minutes = {}
+    for watts in (100.0, 1000.0, 100_000.0):
+        one = left(home, promise_of(home, watts=watts, epsilon=2.0), releases=30)["first-use"]
+        minutes[watts] = int(one.after.split("the answer would move by ")[1].split()[0])
+        assert (one.verdict == "gone") is (watts == 100_000.0), one
+    assert minutes[100.0] >= 40
+    assert minutes[100.0] > minutes[1000.0] > minutes[100_000.0]
+
+
+def test_the_guess_is_the_same_for_every_release(home):
+    small, large = (
+        left(home, promise_of(home, watts=watts, epsilon=1.0), releases=3)
+        for watts in (10.0, 20_000.0)
+    )
+    assert {k: v.by_chance for k, v in small.items()} == {k: v.by_chance for k, v in large.items()}
+
+
 def test_no_answer_of_few_releases_is_not_gone():
     assert _upper(0, 50) < 0.1 < _upper(0, 20)
     assert _upper(3, 3) == 1

@@ -82,7 +82,7 @@ def test_learnt_numbers_need_consent(client, neighbours):
     assert shown["needs_consent"] is True
     assert {one["source"] for one in shown["parameters"]} == {"learnt from these readings"}
     for one in shown["parameters"]:
-        assert one["used"] == hm.home.round_up_to_public_step(one["value"])
+        assert one["used"] == hm.appliance.round_up_to_public_step(one["value"])
 
 
 def test_a_home_in_the_users_own_words_needs_no_consent(client, neighbours):
@@ -286,7 +286,7 @@ def test_edited_minutes_do_not_turn_learnt_watts_into_typed_ones(
         assert shown["needs_consent"] is True
         power = shown["parameters"][0]
         assert power["source"] == "learnt from these readings"
-        assert power["used"] == hm.home.round_up_to_public_step(power["value"])
+        assert power["used"] == hm.appliance.round_up_to_public_step(power["value"])
 
 
 def test_a_mixed_appliance_keeps_its_own_minutes(client, distant):
@@ -341,7 +341,7 @@ def test_a_home_that_is_saved_keeps_the_sources_of_its_numbers(client, distant):
         assert kettle.source == "learnt"
         assert kettle.source_of("run_s") == "typed"
         assert kettle.protected_run_s == 240.0
-        assert kettle.protected_power == hm.home.round_up_to_public_step(kettle.high)
+        assert kettle.protected_power == hm.appliance.round_up_to_public_step(kettle.high)
 
 
 def test_a_home_of_a_file_keeps_its_sources_when_it_is_edited(client, distant, tmp_path):

@@ -19,9 +19,10 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from hushmeter.appliance import Appliance
 from hushmeter.checks import one_of, positive, whole
 from hushmeter.errors import DataError, InputError
-from hushmeter.home import Appliance
+from hushmeter.noise import DEFAULT_KIND, SHARING_KIND
 from hushmeter.privacy.units import Metered
 from hushmeter.releases.labels import CELLS, HOURLY_COST, VIEWS
 from hushmeter.releases.promise import Promise
@@ -41,7 +42,8 @@ from hushmeter.releases.search import (
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Trace, nearest_multiple
 
 if TYPE_CHECKING:
-    from hushmeter.home import Appliance, Home
+    from hushmeter.appliance import Appliance
+    from hushmeter.home import Home
     from hushmeter.noise.mechanism import Mechanism
     from hushmeter.privacy.accounting import UnknownMoment
     from hushmeter.privacy.units import Unit
@@ -199,6 +201,12 @@ class Advice:
         of the use are hidden.
     promise : Promise
         The promise of the first option.
+
+    Examples
+    --------
+    >>> advice = hm.advise(hm.Request(hide="kettle"), hm.Metered(900))
+    >>> advice.best.form, round(advice.promise.odds, 2)
+    ('calendar', 0.6)
     """
 
     goal: Goal
@@ -261,10 +269,9 @@ def advise(
 
     Examples
     --------
-    >>> import hushmeter as hm
     >>> wish = hm.Request(hide="kettle 2100 W 180 s", purpose="month")
     >>> hm.advise(wish, hm.Metered(3600)).best.form
-    'series'
+    'calendar'
     """
     if request.hide is None:
         raise InputError("advice needs a wish: say what to hide, such as hide='kettle'.")
@@ -303,7 +310,7 @@ def _candidates(
         return [request]
     found = candidates(request, metered) if "series" in wanted else []
     short = metered.interval_s <= SECONDS_PER_DAY / 2
-    plain = request.chosen_span() != "when" and request.mechanism in (None, "gaussian")
+    plain = request.chosen_span() != "when" and request.mechanism in (None, SHARING_KIND)
     if "calendar" in wanted and not measured and short and plain:
         own = replace(request, mechanism=None).as_calendar(metered)
         views = [replace(own, tables=VIEWS, hourly_cost=cost) for cost in HOURLY_COSTS]
@@ -458,7 +465,9 @@ def _ways(wish: Request, metered: Metered, forms: Sequence[str]) -> list[Request
     every = nearest_multiple(max(longest, metered.interval_s), metered.interval_s)
     ways = []
     if "series" in forms and not with_local_days(wish, metered).several:
-        ways += [replace(wish, every=every, mechanism=name) for name in ("gaussian", "laplace")]
+        ways += [
+            replace(wish, every=every, mechanism=name) for name in (SHARING_KIND, DEFAULT_KIND)
+        ]
     # The hours of a calendar have larger errors than a series of hours.
     if "calendar" in forms and wish.purpose != "hour":
         tables = wish.as_calendar(metered)

@@ -35,7 +35,6 @@ from hushmeter.releases.promise import Promise
 from hushmeter.releases.purposes import PURPOSES, Cost, Errors, choose_purpose
 from hushmeter.releases.receipt import Receipt
 from hushmeter.releases.release import Release
-from hushmeter.scoring import Score
 from hushmeter.trace import SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
@@ -219,20 +218,19 @@ def explain(result: object) -> tuple[str, ...]:
     ------
     TypeError
         If the result has another type.
+
+    Examples
+    --------
+    >>> hm.explain(hm.score([[True], [False]], [[True], [True]], names=["kettle"]))[0][:55]
+    'The attacker is right about the kettle in 50 out of 100'
     """
-    raise TypeError(
-        "explain takes a Score, Promise, Receipt, Release, Cost or Advice, got "
-        f"{type(result).__name__}."
-    )
-
-
-@explain.register
-def _(result: Score) -> tuple[str, ...]:
-    return tuple(
-        f"The attacker is right about the {a.name} in {out_of_100(a.alpha)} out of 100 moments; "
-        f"a guess without your data is right in {out_of_100(a.floor)}."
-        for a in result.per_appliance
-    )
+    sentences: tuple[str, ...] | None = getattr(result, "sentences", None)
+    if sentences is None:
+        raise TypeError(
+            "explain takes a Score, Promise, Receipt, Release, Cost or Advice, got "
+            f"{type(result).__name__}."
+        )
+    return sentences
 
 
 @explain.register

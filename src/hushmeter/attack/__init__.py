@@ -1,8 +1,8 @@
 """Attackers, which infer from meter readings which appliances were on (Sections II, IV, V-E).
 
 There is one module per attacker or family. Several of them share the levels of appliances
-(`levels`, `level_search`), hidden Markov chains (`chains`, `loads`, `beam`) and a convolutional
-network (`network`).
+(`levels`, `level_search`), hidden Markov chains (`chains`, `beam`) and a convolutional network
+(`network`).
 """
 
 from __future__ import annotations

@@ -11,23 +11,12 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from hushmeter.attack.base import (
-    NoiseDistribution,
-    Observation,
-    ProbabilisticAttacker,
-    check_mechanism,
-)
+from hushmeter.attack.base import NoiseDistribution, Observation, check_mechanism
 from hushmeter.attack.beam import BeamSearch
 from hushmeter.attack.chains import StateArray, check_states, count_transitions, outer_sum
-from hushmeter.attack.loads import SHARPEST, Known, LoadModel, learn_slack, learn_states
-from hushmeter.checks import (
-    BoolArray,
-    FloatArray,
-    IntArray,
-    non_negative,
-    one_of,
-    whole,
-)
+from hushmeter.attack.factorial_hmm import LoadAttacker, LoadModel, Search
+from hushmeter.attack.levels import SHARPEST, learn_slack, learn_states
+from hushmeter.checks import BoolArray, FloatArray, non_negative, one_of, whole
 from hushmeter.errors import DataError, InputError
 from hushmeter.home import Home
 from hushmeter.noise import Laplace
@@ -78,7 +67,7 @@ class Fineness:
     coupled: bool = True  # Whether appliances that often run together form one chain
 
 
-class Bayes(ProbabilisticAttacker):
+class Bayes(LoadAttacker):
     """Bayes attacker: the probability of every state given all readings and the noise.
 
     Parameters
@@ -147,7 +136,6 @@ class Bayes(ProbabilisticAttacker):
     name: ClassVar[str] = "bayes"
     needs: ClassVar[str] = "sub-metered training data; the mechanism, if there is noise"
     assumes: ClassVar[str] = "appliances switch independently; the noise distribution is known"
-    uses_noise: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -213,7 +201,8 @@ class Bayes(ProbabilisticAttacker):
     def _learn_pairs(self, trace: Trace, labels: Sequence[StateArray], *, coupled: bool) -> None:
         """Count one chain for every two appliances whose states are strongly correlated."""
         sizes = [means.size for means in self.means_]
-        pairs = correlated_pairs(trace.truth(), self._order()[:-1]) if coupled else []
+        order = [i for (i,) in super()._units()]
+        pairs = correlated_pairs(trace.truth(), order) if coupled else []
         pairs = [(i, j) for i, j in pairs if sizes[i] * sizes[j] <= MOST_COUPLED]
         chains = [
             count_transitions(
@@ -267,7 +256,7 @@ class Bayes(ProbabilisticAttacker):
 
     def _predict_proba(self, seen: Observation) -> FloatArray:
         """P(on | all readings) of every appliance, shape (T, N)."""
-        chance: FloatArray = self._marginals(seen)[0]
+        chance: FloatArray = self._summaries(seen)[0]
         return chance
 
     def _predict(self, seen: Observation) -> BoolArray:
@@ -275,13 +264,13 @@ class Bayes(ProbabilisticAttacker):
         if self.decoder == "viterbi":
             on: BoolArray = self._path(seen) >= self.idle_[:-1]
             return on
-        found: BoolArray = self._marginals(seen)[0] > 0.5
+        found: BoolArray = self._summaries(seen)[0] > 0.5
         return found
 
     def _predict_power(self, seen: Observation) -> FloatArray:
         """Power [W] of the states on the path, or of the most probable level on or off."""
         if self.decoder == "marginal":
-            found = self._marginals(seen)
+            found = self._summaries(seen)
             power: FloatArray = np.where(found[0] > 0.5, found[2], found[1])
             return power
         path = self._path(seen)
@@ -289,22 +278,10 @@ class Bayes(ProbabilisticAttacker):
         return np.stack(columns, axis=1)
 
     def predict_load(self, trace: Trace) -> tuple[FloatArray, FloatArray]:
-        """Mean and standard deviation of the load given all readings and the noise.
+        """Mean and standard deviation of the load [W], given all readings and the noise.
 
-        Parameters
-        ----------
-        trace : Trace
-            Readings with the noise that the attacker knows. [W]
-
-        Returns
-        -------
-        means, deviations : arrays, shape (T,)
-            Of the sum of all appliances and the unmetered load. [W]
-
-        Raises
-        ------
-        InputError
-            If the home has too many joint states for the exact recursions.
+        The load is the sum of all appliances and the unmetered load. Raise `InputError` if the home
+        has too many joint states for the exact recursions.
         """
         self._require_fit("means_")
         if self.approximation_ != "exact":
@@ -342,30 +319,18 @@ class Bayes(ProbabilisticAttacker):
     def _approximation(self) -> str:
         return "exact" if self._model().chains.states <= self.exact_states else "beam"
 
-    def _marginals(self, seen: Observation) -> FloatArray:
-        """P(on) and most probable power off and on [W] of every appliance, shape (3, T, N)."""
-        known = self._known(seen)
-        units, model = self._units(), self._model()
-        bounds = np.cumsum([0, *(initial.size for initial in model.initial)])
-        found = np.empty((3, len(seen), len(self.home)))
+    def _search(self, seen: Observation) -> Search:
+        model = self._model()
         if self.approximation_ == "exact":
-            blocks = model.marginals(seen.readings, seen.run_starts, known)
-        else:
-            beam = BeamSearch(model, seen.readings, seen.run_starts, self.width, known)
-            blocks = beam.blocks()
-        for rows, block in blocks:
-            for place, unit in enumerate(units[:-1]):
-                joint = block[:, bounds[place] : bounds[place + 1]]
-                for i, states in zip(unit, self._split(unit, joint), strict=True):
-                    found[:, rows, i] = self._summary(i, states)
-        return found
+            return super()._search(seen)
+        return BeamSearch(model, seen.readings, seen.run_starts, self.width, self._known(seen))
 
-    def _split(self, unit: tuple[int, ...], joint: FloatArray) -> list[FloatArray]:
-        """Marginals of the states of each appliance of a chain from those of its joint states."""
-        if len(unit) == 1:
-            return [joint]
-        table = joint.reshape(len(joint), *(self.means_[i].size for i in unit))
-        return [table.sum(axis=2), table.sum(axis=1)]
+    def _summaries(self, seen: Observation) -> FloatArray:
+        """P(on) and most probable power off and on [W] of every appliance, shape (3, T, N)."""
+        found = np.empty((3, len(seen), len(self.home)))
+        for rows, i, states in self._marginals(seen):
+            found[:, rows, i] = self._summary(i, states)
+        return found
 
     def _summary(self, i: int, states: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """P(on) and most probable power off and on from the marginals of an appliance's states."""
@@ -375,73 +340,30 @@ class Bayes(ProbabilisticAttacker):
         on_power = watts[idle + states[:, idle:].argmax(axis=1)]
         return chance, off_power, on_power
 
-    def _path(self, seen: Observation) -> IntArray:
-        """State of every appliance on the most probable joint path, shape (T, N)."""
-        known = self._known(seen)
-        units, model = self._units(), self._model()
-        if self.approximation_ == "exact":
-            ranked = model.path(seen.readings, seen.run_starts, known)
-        else:
-            beam = BeamSearch(model, seen.readings, seen.run_starts, self.width, known)
-            ranked = beam.path()
-        path = np.empty((len(seen), len(self.home)), np.int64)
-        for place, unit in enumerate(units[:-1]):
-            if len(unit) == 1:
-                path[:, unit[0]] = ranked[:, place]
-            else:
-                size = self.means_[unit[1]].size
-                path[:, unit[0]], path[:, unit[1]] = np.divmod(ranked[:, place], size)
-        return path
-
-    def _order(self) -> list[int]:
-        """Largest appliance first, unmetered load last: the order of the home has no effect."""
-        ranked = np.argsort(-self.home.powers, kind="stable")
-        return [*(int(i) for i in ranked), len(self.home)]
-
     def _units(self) -> list[tuple[int, ...]]:
-        """Appliances of each chain of the ordered model: one, or two that are coupled."""
-        pairs = {int(i): (int(i), int(j)) for i, j in self.pairs_}
-        second = {int(j) for _, j in self.pairs_}
-        return [pairs.get(i, (i,)) for i in self._order() if i not in second]
+        """Appliances of each chain, largest first: one, or two that are coupled."""
+        pairs = {i: (i, j) for i, j in self.pairs_.tolist()}
+        second = set(self.pairs_[:, 1].tolist())
+        return [pairs.get(i, (i,)) for (i,) in super()._units() if i not in second]
 
     def _model(self) -> LoadModel:
         self._require_fit("means_")
-        units = self._units()
-        places = {int(i): k for k, (i, _) in enumerate(self.pairs_)}
-        paired = [places[unit[0]] if len(unit) == 2 else None for unit in units]
+        units = [*self._units(), (len(self.home),)]
+        chains: dict[tuple[int, ...], tuple[FloatArray, FloatArray]] = {}
+        for i, chain in enumerate(zip(self.transitions_, self.initial_, strict=True)):
+            chains[(i,)] = chain
+        coupled = zip(self.pair_transitions_, self.pair_initial_, strict=True)
+        for pair, chain in zip(self.pairs_.tolist(), coupled, strict=True):
+            chains[tuple(pair)] = chain
         return LoadModel(
             tuple(outer_sum([self.means_[i] for i in unit]) for unit in units),
             tuple(outer_sum([self.variances_[i] for i in unit]) for unit in units),
-            tuple(
-                self.transitions_[unit[0]] if k is None else self.pair_transitions_[k]
-                for unit, k in zip(units, paired, strict=True)
-            ),
-            tuple(
-                self.initial_[unit[0]] if k is None else self.pair_initial_[k]
-                for unit, k in zip(units, paired, strict=True)
-            ),
+            tuple(chains[unit][0] for unit in units),
+            tuple(chains[unit][1] for unit in units),
             self.slack_**2 + SHARPEST**2,
             self.mechanism,
             OUTLIER,
         )
-
-    def _known(self, seen: Observation) -> Known | None:
-        """States in which each load of the ordered model can start."""
-        self._require_fit("means_")
-        on = seen.first_state
-        if on is None:
-            return None
-        allowed = [
-            (np.arange(means.size) >= idle) == first
-            for means, idle, first in zip(self.means_[:-1], self.idle_[:-1], on, strict=True)
-        ]
-        places: list[BoolArray | None] = []
-        for unit in self._units()[:-1]:
-            possible = allowed[unit[0]]
-            if len(unit) == 2:
-                possible = np.logical_and.outer(possible, allowed[unit[1]]).ravel()
-            places.append(possible)
-        return [*places, None]
 
 
 def correlated_pairs(states: BoolArray, order: Sequence[int]) -> list[tuple[int, int]]:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numba
 import numpy as np
 
-from hushmeter.attack.loads import RATIO, Known, LoadModel, NoisyEmission
+from hushmeter.attack.factorial_hmm import RATIO, Known, LoadModel, NoisyEmission
 from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.errors import InputError
 

@@ -1,4 +1,4 @@
-"""The attackers by name: those of this package, of installed packages, your own, and saved ones.
+"""The attackers by name: those of this package, of installed packages and your own.
 
 An attacker is imported when it is first used. There are three ways to add one:
 
@@ -6,20 +6,26 @@ An attacker is imported when it is first used. There are three ways to add one:
 - an entry point of the group `hushmeter.attackers` in an installed package;
 - `module:Class` wherever the command line or a study file names an attacker.
 
-A saved attacker is one .npz file with a JSON header and arrays, never a pickle. The header contains
-the name of the attacker, its home (as TOML), its parameters and what it has learnt; every array in
-them is replaced by its key in the archive. Nothing in a file is executed: values are numbers, text,
-lists, arrays, level tables and mechanisms of this package.
+`check_attacker` tests whether a class keeps the contract of `Attacker`. `NilmtkDisaggregator` makes
+any attacker a disaggregator for NILMTK's experiment API; NILMTK itself is not needed. The methods
+of an experiment are instances::
+
+    experiment = {
+        "power": {"mains": ["active"], "appliance": ["active"]},
+        "sample_rate": 60,
+        "appliances": ["fridge", "kettle"],
+        "methods": {"bayes": NilmtkDisaggregator("bayes"), "CO": CO({})},
+        ...
+    }
 """
 
 from __future__ import annotations
 
-import json
+import pickle
 import re
 import sys
-import tomllib
-import zipfile
-from collections.abc import Callable, Iterator, Mapping
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -27,16 +33,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hushmeter.appliance import Appliance
 from hushmeter.attack.base import Attacker
-from hushmeter.errors import DataError, InputError, UnknownNameError
-from hushmeter.files import atomic
+from hushmeter.checks import BoolArray, FloatArray, positive
+from hushmeter.errors import (
+    DataError,
+    HushmeterError,
+    InputError,
+    NotFittedError,
+    UnknownNameError,
+)
 from hushmeter.home import Home
-from hushmeter.noise import Mechanism, parse_mechanism
+from hushmeter.noise import Laplace
+from hushmeter.trace import Trace
 
 if TYPE_CHECKING:
-    from hushmeter.attack.base import Attacker
+    import pandas as pd
+
+    Readings = tuple[str, Sequence[pd.DataFrame]]
 
 
 ENTRY_POINTS = "hushmeter.attackers"
@@ -70,6 +85,13 @@ class AttackerRegistry(Mapping[str, type[Attacker]]):
     A lookup `attackers[name]` finds attackers of this package, registered attackers and entry
     points, in this order. It never imports a module that the name contains, so it is safe for names
     from outside, such as those in a request to the web page. `resolve` does import such a module.
+
+    Examples
+    --------
+    >>> list(hm.attackers)[:3]
+    ['one-shot', 'multi-shot', 'hierarchical']
+    >>> hm.attackers["co"].needs
+    'appliance levels, or sub-metered data to learn them'
     """
 
     def __init__(self) -> None:
@@ -168,149 +190,345 @@ def _path(cls: type) -> str:
 attackers = AttackerRegistry()
 
 
-FORMAT = "hushmeter attacker"
-"""Text by which a file is recognised."""
-
-VERSION = 1
-"""Version of the file format."""
-
-HEADER = "header"
-"""Key of the header in the archive."""
-
-Arrays = dict[str, NDArray[Any]]
+class ContractError(HushmeterError):
+    """An attacker violates the contract; the message names the clause."""
 
 
-def save_attacker(attacker: Attacker, path: str | Path, *, force: bool = False) -> None:
-    """Write an attacker, fitted or not."""
-    target = Path(path)
-    if target.suffix != ".npz":
-        raise InputError(f"{target} must end in .npz.")
-    arrays: Arrays = {}
-    header = {"format": FORMAT, "version": VERSION, **_describe(attacker, arrays)}
-    text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
-    with atomic(target, force=force) as temporary, temporary.open("wb") as file:
-        np.savez(file, **{HEADER: text}, **arrays)  # type: ignore[arg-type]
+def check_attacker(cls: type[Attacker]) -> None:
+    """Check that an attacker class satisfies the contract.
+
+    The checks cover shapes and types, also for negative readings, input that does not change,
+    equal answers for equal seeds, a single reading, a single appliance, the order of the
+    appliances, gaps, appliances that never switch, pickling, saving and loading, the known noise
+    distribution, errors for invalid input, and the exact recovery of a trace without noise if the
+    class promises it.
+
+    Parameters
+    ----------
+    cls : type[Attacker]
+        The class; it is made with the parameters `checked_with`.
+
+    Raises
+    ------
+    ContractError
+        At the first violation.
+    MissingExtraError
+        If the attacker needs an optional dependency that is not installed.
+
+    Examples
+    --------
+    >>> hm.check_attacker(hm.attackers["all-off"])
+    """
+    for clause in _CLAUSES:
+        clause(cls)
 
 
-def load_attacker(path: str | Path, cls: type[Attacker] | None = None) -> Attacker:
-    """Read an attacker that `save_attacker` wrote."""
-    source = Path(path)
-    header, arrays = _open(source)
+def single_switch_trace(home: Home, length: int, seed: int) -> Trace:
+    """Make a trace without noise in which exactly one appliance switches at every step."""
+    rng = np.random.default_rng(seed)
+    flips = np.zeros((length, len(home)), np.bool_)
+    flips[0] = rng.random(len(home)) < 0.5
+    flips[np.arange(1, length), rng.integers(0, len(home), length - 1)] = True
+    states = np.logical_xor.accumulate(flips, axis=0)
+    power = states * np.array([appliance.on_levels[0] for appliance in home.appliances])
+    return Trace(home.base_load + power.sum(axis=1), 6.0, "2024-01-01T00:00Z", states, power)
+
+
+def _example() -> tuple[Home, Trace]:
+    """A home and training data."""
+    from hushmeter import synth
+
+    home = synth.ready_home("similar8")
+    return home, synth.trace(home, 400, 0.97, seed=3)
+
+
+def _make(cls: type[Attacker], home: Home) -> Attacker:
+    return cls(home, **cls.checked_with)
+
+
+def _require(holds: bool, cls: type[Attacker], clause: str) -> None:
+    if not holds:
+        raise ContractError(f"{cls.__name__}: {clause}.")
+
+
+def _has_metadata(cls: type[Attacker]) -> None:
+    for field in ("name", "needs", "assumes"):
+        _require(bool(getattr(cls, field, "")), cls, f"must say its {field}")
+
+
+def _keeps_shapes_and_input(cls: type[Attacker]) -> None:
+    home, trace = _example()
+    attacker = _make(cls, home).fit(trace)
+    _gives_valid_answers(attacker, np.array(trace.readings), trace.truth()[0])
+    # A net meter counts exported power as negative, and noise can make any reading negative.
+    _gives_valid_answers(attacker, trace.readings - 3000.0, trace.truth()[0])
+
+
+def _gives_valid_answers(attacker: Attacker, readings: FloatArray, first: BoolArray) -> None:
+    cls, before = type(attacker), readings.copy()
+    states = attacker.predict(readings, initial_state=first, rng=0)
+    _require(states.shape == (readings.size, first.size), cls, "predict must give shape (T, N)")
+    _require(states.dtype == np.bool_, cls, "predict must give booleans")
+    power = attacker.predict_power(readings, initial_state=first, rng=0)
+    _require(power.shape == states.shape, cls, "predict_power must give shape (T, N)")
+    _require(bool((power >= 0).all()), cls, "predict_power must not be negative")
+    _require(bool((readings == before).all()), cls, "predict must not change its input")
+    if hasattr(attacker, "predict_proba"):
+        chance = attacker.predict_proba(readings, initial_state=first, rng=0)
+        inside = chance.shape == states.shape and bool(((chance >= 0) & (chance <= 1)).all())
+        _require(inside, cls, "predict_proba must give (T, N) values in [0, 1]")
+
+
+def _is_deterministic(cls: type[Attacker]) -> None:
+    home, trace = _example()
+    once, again = (_make(cls, home).fit(trace).predict(trace, rng=11) for _ in range(2))
+    _require(bool((once == again).all()), cls, "the same seed must give the same answer")
+    bare = _make(cls, home).fit(trace).predict(trace.readings, rng=11)
+    _require(bool((once == bare).all()), cls, "a trace without gaps must count as its readings")
+
+
+def _serves_the_smallest(cls: type[Attacker]) -> None:
+    from hushmeter import synth
+
+    home, trace = _example()
+    one_reading = _make(cls, home).fit(trace).predict(trace.readings[:1], rng=0)
+    _require(one_reading.shape == (1, len(home)), cls, "must serve a single reading")
+    lone = Home([Appliance("kettle", 2000.0)], tolerance=20.0)
+    short = synth.trace(lone, 60, 0.9, seed=1)
+    states = _make(cls, lone).fit(short).predict(short, rng=0)
+    _require(states.shape == (60, 1), cls, "must serve a single appliance")
+
+
+def _ignores_the_order(cls: type[Attacker]) -> None:
+    home, trace = _example()
+    order = np.random.default_rng(5).permutation(len(home))
+    other = Home([home.appliances[i] for i in order], home.tolerance, home.base_load)
+    truth, power = trace.truth(), trace.power
+    shuffled = Trace(
+        trace.readings,
+        trace.interval_s,
+        trace.start,
+        truth[:, order],
+        None if power is None else power[:, order],
+    )
+    plain = _make(cls, home).fit(trace).predict(trace, initial_state=truth[0], rng=2)
+    moved = _make(cls, other).fit(shuffled).predict(shuffled, initial_state=truth[0][order], rng=2)
+    _require(
+        bool((plain[:, order] == moved).all()),
+        cls,
+        "permuting the appliances must permute the answer",
+    )
+
+
+def _pickles(cls: type[Attacker]) -> None:
+    home, trace = _example()
+    attacker = _make(cls, home).fit(trace)
+    before = attacker.predict(trace, rng=4)
+    after = pickle.loads(pickle.dumps(attacker)).predict(trace, rng=4)
+    _require(bool((before == after).all()), cls, "a pickled copy must answer alike")
+
+
+def _saves_and_loads(cls: type[Attacker]) -> None:
+    home, trace = _example()
+    attacker = _make(cls, home).fit(trace)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "attacker.npz"
+        attacker.save(path)
+        copy = cls.load(path)
+    states, power = copy.predict(trace, rng=4), copy.predict_power(trace, rng=4)
+    alike = bool((states == attacker.predict(trace, rng=4)).all())
+    alike = alike and bool((power == attacker.predict_power(trace, rng=4)).all())
+    _require(alike, cls, "a saved and loaded copy must answer alike")
+
+
+def _knows_the_noise(cls: type[Attacker]) -> None:
+    home, trace = _example()
+    attacker = _make(cls, home).fit(trace)
+    before = attacker.predict(trace, rng=4)
+    informed = attacker.knows(Laplace(0.1, 100.0, grid=1.0))
+    states = informed.predict(trace, rng=4)
+    _require(informed is not attacker, cls, "knows must return a copy")
+    after = attacker.predict(trace, rng=4)
+    _require(bool((before == after).all()), cls, "knows must not change the attacker itself")
+    unmoved = cls.uses_noise or bool((before == states).all())
+    _require(unmoved, cls, "an attacker without uses_noise must ignore the noise distribution")
+
+
+def _serves_gaps_and_idle_appliances(cls: type[Attacker]) -> None:
+    home, trace = _example()
+    steps = np.arange(len(trace)) + 50 * (np.arange(len(trace)) >= 200)
+    truth, power = np.array(trace.truth()), np.array(trace.power)
+    power[truth[:, 0], 0] = 0.0
+    truth[:, 0], truth[:, 1] = False, True
+    readings = home.base_load + power.sum(axis=1)
+    gapped = Trace(readings, 6.0, trace.start, truth, power, home.names, steps)
+    states = _make(cls, home).fit(gapped).predict(gapped, rng=0)
+    _require(states.shape == truth.shape, cls, "must serve gaps and appliances that never switch")
+
+
+def _refuses_nonsense(cls: type[Attacker]) -> None:
+    home, trace = _example()
+    attacker = _make(cls, home).fit(trace)
+    bad_states = ([True], np.ones(len(home) + 1), np.full(len(home), 2))
+    calls: list[Callable[[], object]] = [
+        lambda: attacker.predict([]),
+        lambda: attacker.predict([1.0, float("nan")]),
+        lambda: attacker.predict(np.ones((3, 2))),
+        *(lambda state=state: attacker.predict(trace, initial_state=state) for state in bad_states),
+    ]
+    for call in calls:
+        _require(_refuses(call, ValueError), cls, "bad readings or states must be refused")
+    stranger = Trace(trace.readings, 6.0, states=trace.truth()[:, 1:])
+    refused = _refuses(lambda: _make(cls, home).fit(stranger), InputError)
+    _require(refused, cls, "fit must refuse the truth of another home")
+    _require(_refuses(lambda: cls(None), InputError), cls, "a home is required")  # type: ignore[arg-type]
+
+
+def _refuses(call: Callable[[], object], kind: type[Exception]) -> bool:
     try:
-        attacker = _restore(header, arrays, _class_for(header["attacker"], cls, source))
-    except (KeyError, TypeError, IndexError, InputError, tomllib.TOMLDecodeError) as error:
-        raise DataError(f"{source} contains a damaged attacker: {error}") from None
-    return attacker
+        call()
+    except kind:
+        return True
+    return False
 
 
-def _describe(attacker: Attacker, arrays: Arrays) -> dict[str, Any]:
-    """Name, home, parameters and learnt values of an attacker; arrays move to `arrays`."""
-    return {
-        "attacker": attacker.name,
-        "home": attacker.home.to_toml(),
-        "parameters": _encode(attacker.parameters, arrays),
-        "learnt": _encode(learnt(attacker), arrays),
-    }
+def _recovers_what_it_promises(cls: type[Attacker]) -> None:
+    from hushmeter import synth
 
-
-def _restore(described: dict[str, Any], arrays: Arrays, cls: type[Attacker]) -> Attacker:
-    """The inverse of `_describe`."""
-    home = Home.from_toml(described["home"])
-    attacker = cls(home, **_decode(described["parameters"], arrays))
-    for name, value in _decode(described["learnt"], arrays).items():
-        if not _is_learnt(name):
-            raise DataError(f"a saved attacker sets {name!r}, which no attacker learns.")
-        setattr(attacker, name, value)
-    attacker._check_learnt()
-    return attacker
-
-
-def learnt(attacker: Attacker) -> dict[str, Any]:
-    """Attributes that `fit` has set: those whose names end in an underscore."""
-    return {name: value for name, value in vars(attacker).items() if _is_learnt(name)}
-
-
-def _is_learnt(name: str) -> bool:
-    return name.endswith("_") and not name.startswith("_")
-
-
-def _class_for(name: str, cls: type[Attacker] | None, source: Path) -> type[Attacker]:
-    from hushmeter.attack.registry import attackers
-
-    if cls is None:
-        return attackers[name]
-    if cls.name != name:
-        raise DataError(f"{source} contains the attacker {name!r}, not {cls.name!r}.")
-    return cls
-
-
-def _open(source: Path) -> tuple[dict[str, Any], Arrays]:
-    try:
-        with np.load(source, allow_pickle=False) as archive:
-            arrays = {key: archive[key] for key in archive.files}
-        header = json.loads(arrays.pop(HEADER).tobytes())
-    except OSError as error:
-        raise DataError(f"{source} cannot be read: {error.strerror or error}.") from None
-    except (ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile):
-        raise DataError(f"{source} is not a saved attacker.") from None
-    if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise DataError(f"{source} is not a saved attacker.")
-    if header.get("version") != VERSION:
-        raise DataError(
-            f"{source} was written by another version of hushmeter: fit the attacker again."
+    if cls.recovers_with is None:
+        return
+    for seed, name in enumerate(("similar8", "evening", "rae13")):
+        home = synth.ready_home(name)
+        trace = single_switch_trace(home, 500, seed)
+        attacker = cls(home, **cls.recovers_with)
+        states = attacker.fit(trace).predict(trace, initial_state=trace.truth()[0], rng=0)
+        _require(
+            bool((states == trace.truth()).all()),
+            cls,
+            f"must recover every state of {name} without noise",
         )
-    return header, arrays
 
 
-def _encode(value: Any, arrays: Arrays) -> Any:
-    """Convert a value to JSON; arrays move to `arrays`, other types become one-key objects."""
-    from hushmeter.attack.base import Attacker, AttackerSettings
-    from hushmeter.attack.levels import LevelTable
-
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, np.generic):
-        return _encode(value.item(), arrays)
-    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
-        key = f"array{len(arrays)}"
-        arrays[key] = value
-        return {"array": key}
-    if isinstance(value, list | tuple):
-        return {type(value).__name__: [_encode(entry, arrays) for entry in value]}
-    if isinstance(value, dict):
-        return {"dict": [[_encode(k, arrays), _encode(v, arrays)] for k, v in value.items()]}
-    if isinstance(value, AttackerSettings):
-        return _encode(vars(value), arrays)
-    if isinstance(value, LevelTable):
-        return {"levels": _encode(value.powers, arrays)}
-    if isinstance(value, Attacker):
-        return {"attacker": _describe(value, arrays)}
-    if isinstance(value, Mechanism):
-        return {"mechanism": {value.name: value.parameters()}}
-    raise InputError(f"a {type(value).__name__} cannot be saved with an attacker.")
+_CLAUSES: tuple[Callable[[type[Attacker]], None], ...] = (
+    _has_metadata,
+    _keeps_shapes_and_input,
+    _is_deterministic,
+    _serves_the_smallest,
+    _ignores_the_order,
+    _pickles,
+    _saves_and_loads,
+    _knows_the_noise,
+    _serves_gaps_and_idle_appliances,
+    _refuses_nonsense,
+    _recovers_what_it_promises,
+)
 
 
-def _decode(value: Any, arrays: Arrays) -> Any:
-    """The inverse of `_encode`."""
-    if not isinstance(value, dict):
-        return value
-    kind, content = next(iter(value.items()))
-    return _decoders(arrays)[kind](content)
+class NilmtkDisaggregator:
+    """An attacker with NILMTK's methods `partial_fit` and `disaggregate_chunk`."""
+
+    chunk_wise_training = False
+
+    def __init__(
+        self,
+        attacker: str,
+        *,
+        home: Home | None = None,
+        on_above: float = 10.0,
+        tolerance: float = 20.0,
+        **parameters: Any,
+    ) -> None:
+        self.MODEL_NAME = f"hushmeter {attacker}"
+        self._class = attackers[attacker]
+        self._parameters = parameters
+        self._home = home
+        self._on_above = positive("on_above", on_above)
+        self._tolerance = positive("tolerance", tolerance)
+        self.attacker: Attacker | None = None
+
+    def partial_fit(
+        self,
+        train_main: Sequence[pd.DataFrame],
+        train_appliances: Sequence[Readings],
+        current_epoch: int = 0,  # noqa: ARG002
+        **load_kwargs: Any,  # noqa: ARG002
+    ) -> None:
+        """Fit the attacker to all chunks of power [W]; a second call starts from nothing again."""
+        names = [str(name) for name, _ in train_appliances]
+        mains = _trace(train_main)
+        columns = [_watts(frames) for _, frames in train_appliances]
+        if not columns or any(column.size != len(mains) for column in columns):
+            raise DataError("every appliance needs as many readings as the mains.")
+        power = np.column_stack(columns)
+        home = self._home or _learn_home(names, power, self._on_above, self._tolerance)
+        if list(home.names) != names:
+            raise InputError(f"the home has {', '.join(home.names)}; got {', '.join(names)}.")
+        on = self._on(power, home)
+        trace = Trace(mains.readings, mains.interval_s, mains.start, on, power, names, mains.steps)
+        self.attacker = self._class(home, **self._parameters).fit(trace)
+
+    def disaggregate_chunk(
+        self,
+        test_mains: Sequence[pd.DataFrame],
+        model: Any = None,  # noqa: ARG002
+    ) -> list[pd.DataFrame]:
+        """Predict the power of every appliance [W] from the power of the mains [W]."""
+        import pandas as pd
+
+        if self.attacker is None:
+            raise NotFittedError(f"{self.MODEL_NAME} needs partial_fit before disaggregate_chunk.")
+        answers = []
+        for frame in test_mains:
+            power = self.attacker.predict_power(_trace([frame]), rng=0)
+            columns = list(self.attacker.home.names)
+            answers.append(pd.DataFrame(power, frame.index, columns, dtype="float32"))
+        return answers
+
+    def save_model(self, folder_name: str | Path) -> None:
+        """Write the fitted attacker to a folder, as attacker.npz."""
+        if self.attacker is None:
+            raise NotFittedError(f"{self.MODEL_NAME} needs partial_fit before save_model.")
+        self.attacker.save(Path(folder_name) / "attacker.npz", force=True)
+
+    def load_model(self, folder_name: str | Path) -> None:
+        """Read the attacker that `save_model` wrote to a folder."""
+        self.attacker = self._class.load(Path(folder_name) / "attacker.npz")
+
+    def _on(self, power: FloatArray, home: Home) -> BoolArray:
+        on: BoolArray = power > (self._on_above if self._home is None else home.powers / 2)
+        return on
 
 
-def _decoders(arrays: Arrays) -> dict[str, Callable[[Any], Any]]:
-    from hushmeter.attack.levels import LevelTable
-    from hushmeter.attack.registry import attackers
+def _watts(frames: Sequence[pd.DataFrame]) -> FloatArray:
+    """Power of all chunks [W], shape (T,)."""
+    if not frames or any(len(frame) == 0 for frame in frames):
+        raise DataError("NILMTK passed a chunk without readings.")
+    return np.concatenate([frame.to_numpy(np.float64).sum(axis=1) for frame in frames])
 
-    def decode(value: Any) -> Any:
-        return _decode(value, arrays)
 
-    return {
-        "array": lambda key: arrays[key],
-        "list": lambda entries: [decode(entry) for entry in entries],
-        "tuple": lambda entries: tuple(decode(entry) for entry in entries),
-        "dict": lambda pairs: {decode(k): decode(v) for k, v in pairs},
-        "levels": lambda powers: LevelTable(decode(powers)),
-        "mechanism": parse_mechanism,
-        "attacker": lambda content: _restore(content, arrays, attackers[content["attacker"]]),
-    }
+def _trace(frames: Sequence[pd.DataFrame]) -> Trace:
+    """Mains with their times; a step longer than the median interval becomes a gap."""
+    import pandas as pd
+
+    watts = _watts(frames)
+    if watts.size < 2 or not all(isinstance(f.index, pd.DatetimeIndex) for f in frames):
+        return Trace(watts, 1.0)
+    stamps = [pd.to_datetime(f.index, utc=True).tz_localize(None).to_numpy() for f in frames]
+    times = np.concatenate(stamps).astype("datetime64[ns]").astype(np.int64)
+    apart = np.diff(times)
+    if apart.min() <= 0:
+        raise DataError("the times of the mains must ascend, but some repeat or go back.")
+    interval = float(np.median(apart))
+    steps = np.concatenate([[0], np.cumsum(np.maximum(np.rint(apart / interval), 1))])
+    return Trace(watts, interval / 1e9, np.datetime64(int(times[0]), "ns"), steps=steps.astype(int))
+
+
+def _learn_home(names: list[str], power: FloatArray, on_above: float, tolerance: float) -> Home:
+    """A home with the mean power of every appliance while it is on."""
+    appliances = []
+    for name, drawn in zip(names, power.T, strict=True):
+        on = drawn > on_above
+        if not on.any():
+            raise DataError(f"{name} never draws more than {on_above:g} W in the training data.")
+        appliances.append(Appliance(name, float(drawn[on].mean())))
+    return Home(appliances, tolerance)

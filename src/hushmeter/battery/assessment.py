@@ -31,7 +31,7 @@ from hushmeter.battery.guarantee import (
     size_table,
 )
 from hushmeter.errors import DataError
-from hushmeter.formatting import out_of_100, short_duration
+from hushmeter.formatting import format_watts, out_of_100, short_duration
 from hushmeter.home import Home
 from hushmeter.privacy.units import Unit
 from hushmeter.scoring import Score, score
@@ -134,15 +134,16 @@ class BatteryCase:
             prices=self.prices,
         )
 
-    def attack(self, metered: Trace, attacker: str) -> tuple[Score, Score] | None:
+    def attack(self, done: Operation, attacker: str) -> tuple[Score, Score] | None:
         """Score an attacker without and with the battery."""
         if self.load.states is None:
             return None
         before = attack_metered(self.load, self.load, self.home, attacker=attacker, seed=self.seed)
-        return before, self.attack_behind(metered, attacker)
+        return before, self.attack_behind(done, attacker)
 
-    def attack_behind(self, metered: Trace, attacker: str) -> Score:
-        """Score an attacker behind the battery, whose noise it knows; see `attack_metered`."""
+    def attack_behind(self, done: Operation, attacker: str) -> Score:
+        """Score an attacker behind the battery, whose noise and upkeep it knows."""
+        metered = done.metered.replace_readings(done.metered.readings - done.upkeep_w)
         return attack_metered(
             self.load,
             metered,
@@ -169,7 +170,7 @@ class BatteryCase:
                     seen.saturated / seen.horizons,
                     bound_saturation(self.mechanism, sized, self.control),
                     seen.cut_share,
-                    mean_visibility(self.attack_behind(done.metered, attacker)),
+                    mean_visibility(self.attack_behind(done, attacker)),
                 )
             )
         return tuple(found)
@@ -180,7 +181,8 @@ class BatteryCase:
         The two load-hiding baselines, which promise no ε, are operated as well.
         """
         done = {}
-        for name in CONTROLLERS:
+        # The pull of "reserved" contradicts trips.
+        for name in (n for n in CONTROLLERS if n != "reserved" or not self.battery.trip_kwh):
             same = self.control
             if same.name != name:
                 same = choose_control(name, same.readings)
@@ -233,6 +235,8 @@ def tell_guarantee(
         f"As differential privacy this is (ε, δ) = ({found.epsilon:.3g}, {found.delta:.2g}) over "
         f"{span}, with δ = δ′ + (1 + e^ε)·δ̂.",
     ]
+    if battery.away is not None:
+        sentences += _tell_absence(battery)
     if found.delta >= 0.5:
         sentences.append(
             "A δ of this size guarantees almost nothing: use a larger battery or a larger ε."
@@ -248,6 +252,21 @@ def tell_guarantee(
         f"{year.cost:.0f}."
     )
     return tuple(sentences)
+
+
+def _tell_absence(battery: Battery) -> list[str]:
+    """Say what storage that is away does not hide."""
+    assert battery.away is not None
+    start, end = (f"{int(hour):02d}:{round(hour % 1 * 60):02d}" for hour in battery.away)
+    return [
+        f"The storage is away from {start} to {end}. In these {24 - battery.home_hours:g} hours of "
+        "every day nothing is hidden: the meter shows the load itself, and the promise is only "
+        "about use that begins and ends between the return and the departure.",
+        "Everybody can see when the storage is away, so the hours must be the same on every day "
+        "and no secret; a day on which it stays away longer has no protection in that time.",
+        f"It must return with {100 * battery.charge:g} % of its capacity, and is charged with "
+        f"{format_watts(battery.inflow_w)} on average for a trip of {battery.trip_kwh:g} kWh.",
+    ]
 
 
 def tell_visibility(before: Score, after: Score) -> tuple[str, ...]:

@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hushmeter.checks import BoolArray, FloatArray, finite_vector, one_of, positive, whole
+from hushmeter.checks import (
+    BoolArray,
+    FloatArray,
+    finite_vector,
+    non_negative,
+    one_of,
+    positive,
+    whole,
+)
+from hushmeter.clock import local_times
 from hushmeter.errors import InputError
 from hushmeter.trace import Trace
 
@@ -35,7 +44,7 @@ WH_PER_KWH = 1000.0
 
 @dataclass(frozen=True)
 class Battery:
-    """A home battery.
+    """A home battery, or other storage that is at times away.
 
     Parameters
     ----------
@@ -51,6 +60,12 @@ class Battery:
         Share of the capacity that is stored at the start, 0 to 1.
     interval_s : float
         Interval at which the battery acts, equal to the interval of the meter's readings. [s]
+    away : (float, float), optional
+        Hours of the day from which and until which the storage is away, as an electric vehicle is:
+        (8, 17), or (22, 6) over midnight. The hours must be public and the same on every day.
+    trip_kwh : float
+        Energy that is taken while it is away. It is charged with a constant power while the
+        storage is at home, so that it returns with the charge of the start. [kWh]
 
     Raises
     ------
@@ -64,6 +79,8 @@ class Battery:
     efficiency: float = 0.9
     charge: float = 0.5
     interval_s: float = 6.0
+    away: tuple[float, float] | None = None
+    trip_kwh: float = 0.0
 
     def __post_init__(self) -> None:
         powers = (self.power_kw, self.power_kw if self.discharge_kw is None else self.discharge_kw)
@@ -77,6 +94,18 @@ class Battery:
             raise InputError(f"charge must be a share between 0 and 1, got {self.charge}.")
         if math.isinf(self.capacity_kwh) and self.charge in (0, 1):
             raise InputError("an infinite battery cannot be full or empty; use charge = 0.5.")
+        if self.away is not None and not (
+            all(0 <= hour <= 24 for hour in self.away) and 0 < self.home_hours < 24
+        ):
+            raise InputError(f"away must be two hours of the day, such as 8-17, got {self.away}.")
+        if non_negative("trip [kWh]", self.trip_kwh) and self.away is None:
+            raise InputError("a trip needs the hours in which the storage is away.")
+        if self.trip_kwh > self.capacity_kwh * (1 - self.charge):
+            raise InputError(
+                f"a trip of {self.trip_kwh:g} kWh cannot be charged into a storage of "
+                f"{self.capacity_kwh:g} kWh that returns {100 * self.charge:g} % full; let it "
+                "return with less."
+            )
 
     @property
     def one_way(self) -> float:
@@ -87,6 +116,28 @@ class Battery:
     def hours(self) -> float:
         """Length h of one reading [h]."""
         return self.interval_s / 3600
+
+    @property
+    def home_hours(self) -> float:
+        """Hours of a day during which the storage is connected."""
+        return 24.0 if self.away is None else 24.0 - (self.away[1] - self.away[0]) % 24
+
+    @property
+    def inflow_w(self) -> float:
+        """Mean power that must reach the store while it is at home, for the trips [W]."""
+        return self.trip_kwh * WH_PER_KWH / self.home_hours
+
+    def at_home(self, load: Trace, zone: str = "UTC") -> Trace:
+        """Return the readings of a load during which the storage is connected all the time."""
+        if self.away is None:
+            return load
+        local = local_times(load.times, zone)
+        hour = (local - local.astype("datetime64[D]")) / np.timedelta64(1, "h")
+        since = (hour - self.away[1]) % 24
+        kept = np.flatnonzero(since + load.interval_s / 3600 <= self.home_hours + 1e-9)
+        if not kept.size:
+            raise InputError("the storage is away during every reading.")
+        return load.select(kept)
 
     @property
     def room_wh(self) -> tuple[float, float]:
@@ -253,20 +304,16 @@ def operate_noise(
     grid: float = 1.0,
 ) -> Operation:
     """Operate a battery that puts given noise [W] on a meter whose readings have a grid [W]."""
-    from hushmeter.battery import controllers as kernels
-
     _same_interval(trace, battery)
+    refuse_pulled_trips(battery, control)
     target = finite_vector("noise", noise)
     if target.size != len(trace):
         raise InputError(f"noise must have {len(trace)} entries, got {target.size}.")
-    limits = battery.limits
-    if control.name == "reserved":
-        done = kernels.run_reserved(target, upkeep_w, control.pull, grid, limits)
-    elif control.name == "lookahead":
-        done = kernels.run_lookahead(target, upkeep_w, control.ahead, limits)
-    else:
-        done = kernels.run_direct(target, upkeep_w, limits)
-    power, stored, cut = done
+    # A storage that was away returns with the charge of the start; a gap in the readings of one
+    # that was not says nothing about it.
+    parts = [slice(None)] if battery.away is None else trace.runs
+    done = [_run_control(target[part], upkeep_w, control, grid, battery.limits) for part in parts]
+    power, stored, cut = (np.concatenate(column) for column in zip(*done, strict=True))
     # Where nothing was cut the noise is the target itself; computing it from the power would
     # round it twice.
     same = ~cut if control.name != "reserved" else np.zeros_like(cut)
@@ -276,6 +323,19 @@ def operate_noise(
     return Operation(
         control.name, battery, trace, metered, power, stored, target, realised, cut, upkeep_w
     )
+
+
+def _run_control(
+    target: FloatArray, upkeep_w: float, control: Control, grid: float, limits: FloatArray
+) -> tuple[FloatArray, FloatArray, BoolArray]:
+    """Power, stored energy and cuts of one period that begins with the charge of the start."""
+    from hushmeter.battery import controllers as kernels
+
+    if control.name == "reserved":
+        return kernels.run_reserved(target, upkeep_w, control.pull, grid, limits)
+    if control.name == "lookahead":
+        return kernels.run_lookahead(target, upkeep_w, control.ahead, limits)
+    return kernels.run_direct(target, upkeep_w, limits)
 
 
 def hide_load(
@@ -335,23 +395,30 @@ def stored_power(power: FloatArray, battery: Battery) -> FloatArray:
 
 
 def upkeep_power(mechanism: Mechanism, battery: Battery) -> float:
-    """Return the constant charging power u [W] with E[s(n + u)] = 0, the mean loss."""
+    """Return the constant charging power u [W] with E[s(n + u)] equal to what the trips need.
+
+    Without trips it is the mean loss.
+    """
     if battery.efficiency == 1 or math.isinf(battery.capacity_kwh):
-        return 0.0
-    return _level_charge(mechanism, battery.one_way)
+        return battery.inflow_w
+    return _level_charge(mechanism, battery.one_way, battery.inflow_w)
 
 
 @lru_cache(maxsize=16)
-def _level_charge(mechanism: Mechanism, one_way: float) -> float:
-    """The root u of η·E(n + u)⁺ − E(n + u)⁻/η [W], from cumulative sums over the distribution."""
+def _level_charge(mechanism: Mechanism, one_way: float, inflow_w: float) -> float:
+    """The root u of η·E(n + u)⁺ − E(n + u)⁻/η = inflow [W], from sums over the distribution."""
     places, masses = noise_distribution(mechanism)
     above = np.cumsum(masses[::-1])[::-1]
     moment = np.cumsum((places * masses)[::-1])[::-1]
     # At u = −k·g the gain is Σ_{n ≥ k} (n − k)·p_n, and E(n + u)⁻ = E(n + u)⁺ + k.
     gain = moment - places * above
     drift = one_way * gain - (gain + places) / one_way
-    # The drift falls with k and is linear between neighbouring k, so interpolation is exact.
-    return float(-np.interp(0.0, drift[::-1], places[::-1])) * mechanism.grid
+    # The drift falls with k and is linear between neighbouring k, so interpolation is exact. Below
+    # the smallest noise everything is charged, with the slope η.
+    wanted = inflow_w / mechanism.grid
+    if wanted > drift[0]:
+        return float((wanted - drift[0]) / one_way - places[0]) * mechanism.grid
+    return float(-np.interp(wanted, drift[::-1], places[::-1])) * mechanism.grid
 
 
 @lru_cache(maxsize=4)
@@ -397,6 +464,15 @@ def refuse_unfit(mechanism: Mechanism) -> None:
             f"noise of {mechanism.scale:.3g} W needs a grid of {mechanism.grid:g} W, which is "
             "coarser than the meter's resolution, so the last digits would show the load; use a "
             "larger epsilon."
+        )
+
+
+def refuse_pulled_trips(battery: Battery, control: Control) -> None:
+    """Refuse to pull the charge back to its start where trips must change it."""
+    if control.pull and battery.trip_kwh:
+        raise InputError(
+            "the controller reserved returns the charge to its start, but a trip needs a rising "
+            "charge; use direct or lookahead."
         )
 
 

@@ -54,6 +54,7 @@ from hushmeter.battery.battery import (
     choose_control,
     control_grid,
     energy_per_reading,
+    refuse_pulled_trips,
     refuse_unfit,
     upkeep_power,
 )
@@ -243,6 +244,7 @@ def control_epsilon(
     Direct and lookahead do not change the mechanism's ε. Reserved pays for its pull: each reading
     of the change and every later reading of the horizon moves by ⌊pull/η_d·Σ|d|⌋ + 1 more steps.
     """
+    refuse_pulled_trips(battery, control)
     metered_s = unit.window * unit.interval_s
     if abs(metered_s - battery.interval_s) > 1e-9 * metered_s:
         raise InputError(
@@ -533,9 +535,9 @@ def least_epsilon(
 def expect_year(mechanism: Mechanism, battery: Battery, prices: Prices) -> Upkeep:
     """Return the expected losses, cycles and cost of a year.
 
-    The upkeep power u equals the mean loss, so a year loses u·8760 h. The number of cycles is
-    E[s(b)⁻]·8760 h divided by the capacity. The reserved controller's pull adds little and is left
-    out.
+    The upkeep power u equals the mean loss and what the trips need, so a year of H hours at home
+    loses (u − inflow)·H. The number of cycles is E[s(b)⁻]·H divided by the capacity. The reserved
+    controller's pull adds little and is left out, and so is the wear by driving.
 
     Parameters
     ----------
@@ -552,9 +554,10 @@ def expect_year(mechanism: Mechanism, battery: Battery, prices: Prices) -> Upkee
         Expected values of one year.
     """
     stored = energy_per_reading(mechanism, battery)
-    lost = upkeep_power(mechanism, battery) * HOURS_PER_YEAR / WH_PER_KWH
+    hours = HOURS_PER_YEAR * battery.home_hours / 24
+    lost = (upkeep_power(mechanism, battery) - battery.inflow_w) * hours / WH_PER_KWH
     per_reading = -float(np.minimum(stored.energy, 0.0) @ stored.masses)
-    taken = per_reading / battery.hours * HOURS_PER_YEAR / WH_PER_KWH
+    taken = per_reading / battery.hours * hours / WH_PER_KWH
     cycles = taken / battery.capacity_kwh
     life = min(prices.calendar_life, prices.cycle_life / cycles if cycles else math.inf)
     cost = lost * prices.energy + battery.capacity_kwh * prices.capacity / life

@@ -26,10 +26,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hushmeter.appliance import Appliance
 from hushmeter.behaviour.staying import Staying, grid_slack, stay_bounds
 from hushmeter.checks import FloatArray, IntArray, finite_vector, positive, whole
 from hushmeter.errors import DataError, InputError
-from hushmeter.home import Appliance
 from hushmeter.learn.kmedians import ConvergenceWarning, KMedians
 from hushmeter.noise.laplace import Laplace
 from hushmeter.noise.mechanism import MAX_EPSILON, exact, steps_apart

@@ -17,11 +17,14 @@ from hushmeter.cli.options import (
     FIGURE,
     FILE,
     FORCE,
+    HIDE,
     JSON,
     NO_HOME,
+    PURPOSE,
     as_rare,
     check_seed,
     parse_epsilon_range,
+    parse_numbers,
     rare_option,
     takes_reader_options,
     takes_request,
@@ -68,6 +71,10 @@ def battery(
     ] = None,
     efficiency: Annotated[float, rare_option(help="Efficiency of a round trip, up to 1.")] = 0.9,
     charge: Annotated[float, rare_option(help="Share of the capacity stored at the start.")] = 0.5,
+    away: Annotated[
+        str | None, rare_option(help="Hours in which an electric vehicle is away: 8-17 or 22-6.")
+    ] = None,
+    trip: Annotated[float, rare_option(help="Energy of a vehicle's daily trips in kWh.")] = 0.0,
     controller: Annotated[str, typer.Option(help="direct, reserved or lookahead.")] = "direct",
     interval: Annotated[
         str | None, rare_option(help="Interval at which the battery acts; default: the meter's.")
@@ -116,7 +123,8 @@ def battery(
             refuse_overwrite(output / f"{name}.png", force)
     prices = Prices(energy_price, battery_price)
     acts = None if interval is None else seconds("interval", interval)
-    store = Battery(capacity, power, discharge, efficiency, charge, acts or 6.0)
+    hours = None if away is None else _read_hours(away)
+    store = Battery(capacity, power, discharge, efficiency, charge, acts or 6.0, hours, trip)
     if request.home is None:
         raise InputError(NO_HOME)
     known, trace = _read_house(file, request.home, options)
@@ -127,7 +135,9 @@ def battery(
     unit = request.unit(facts)
     load = trace if unit.window == 1 else trace.coarsen(unit.window * unit.interval_s)
     store = _fit_interval(store, acts, load)
-    control = choose_control(controller, horizon_readings(horizon, load.interval_s))
+    load = store.at_home(load, options.tz or "UTC")
+    period = min(seconds("horizon", horizon), store.home_hours * 3600) if away else horizon
+    control = choose_control(controller, horizon_readings(period, load.interval_s))
     noise = request.with_changes(grid=control_grid(control, unit)).resolve(facts).noise
     mechanism, delta = noise.name, float(request.delta)
     case = BatteryCase(known, load, unit, noise, store, control, prices, max_failure, seed)
@@ -140,7 +150,7 @@ def battery(
         table = case.size(mechanism, delta)
         now("attacking the meter")
         done = operate(load, store, noise, control, rng=seed)
-        scores = case.attack(done.metered, attacker)
+        scores = case.attack(done, attacker)
         answer = _describe_battery(case, found, year, table, scores)
         now("drawing")
         files = []
@@ -153,6 +163,20 @@ def battery(
         print_json({**answer, "files": files})
     else:
         _print_sizes(case, answer, files)
+
+
+def _read_hours(text: str) -> tuple[float, float]:
+    """Two hours of the day, such as 8-17 or 7:30-16."""
+    try:
+        start, end = (
+            int(hour) + int(minutes or 0) / 60
+            for hour, _, minutes in (part.partition(":") for part in text.split("-"))
+        )
+    except ValueError:
+        raise InputError(
+            f"--away takes two hours of the day, such as 8-17, got {text!r}."
+        ) from None
+    return start, end
 
 
 def _read_house(file: Path, home: Home, options: ReadOptions) -> tuple[Home, Trace]:
@@ -219,6 +243,11 @@ def _describe_battery(
         "assumptions": (
             f"energy costs {prices.energy:.2f} per kWh and a battery {prices.capacity:g} per kWh; "
             f"it lasts {prices.cycle_life:g} cycles or {prices.calendar_life:g} years.",
+            *(
+                ["the sizes are those of storage that is always there."]
+                if case.battery.away
+                else []
+            ),
         ),
     }
 
@@ -251,7 +280,7 @@ def _print_sizes(case: BatteryCase, answer: dict[str, Any], files: list[str]) ->
 
 
 @takes_reader_options()
-@takes_request("mechanism", "span", "every", "delta", epsilon=1, mechanism="laplace")
+@takes_request("mechanism", "span", "every", "delta", rare=("span", "every"), epsilon=1)
 def price(
     *,
     trace: Annotated[
@@ -260,6 +289,11 @@ def price(
             "--trace", help="Any file of readings, a calendar release or a restored file."
         ),
     ],
+    hide: Annotated[str | None, HIDE] = None,
+    odds: Annotated[
+        str | None, typer.Option("--odds", help="Odds of the menu out of 100: 55,60,70,80.")
+    ] = None,
+    purpose: Annotated[str | None, PURPOSE] = None,
     epsilon: Annotated[str | None, EPSILONS] = None,
     request: Request,
     harm: Annotated[
@@ -268,7 +302,7 @@ def price(
     ] = None,
     buyer: Annotated[
         str,
-        typer.Option(help="value=60,use=hourly|forecast|clusters|appliances,shape=0.5,handling=0"),
+        typer.Option(help="value=60,shape=0.5,handling=0,use=forecast|clusters|appliances|hour|…"),
     ] = "",
     profiles: Annotated[
         Path | None, typer.Option(help="File of the days of many homes, for the buyer's clusters.")
@@ -278,32 +312,39 @@ def price(
     json: Annotated[bool, JSON] = False,
     options: ReadOptions,
 ) -> None:
-    """Print for each ε what the buyer learns, what the household reveals, and the price.
+    """Print for each odds what the buyer learns, what the household reveals, and the price.
 
-    Without --harm the household asks for 10 a year for each appliance. All money is in one
-    currency of your choice. If the readings are a calendar release or a restored file, every number
-    that depends on the load has a standard error.
+    The menu is for the appliances of --hide; by default for those with a --harm. With -e it is for
+    values of ε instead. Without --harm the household asks for 10 a year for each appliance. All
+    money is in one currency of your choice. If the readings are a calendar release or a restored
+    file, every number that depends on the load has a standard error.
 
-    Example: hushmeter price --home evening --trace meter.csv --harm kettle=30 --harm television=5
+    Example: hushmeter price --home evening --trace meter.csv --hide kettle,television
     --buyer value=60,use=forecast -o prices/
     """
     from hushmeter.behaviour.profiles import read_profiles
     from hushmeter.files import refuse_overwrite
     from hushmeter.plot.figure import figure_place
-    from hushmeter.price import EPSILONS, HARM, price_menu, vary_menu
+    from hushmeter.price import HARM, price_menu, vary_menu
 
     if output is not None:
         folder, name = figure_place(output, "prices")
         refuse_overwrite(folder / f"{name}.png", force)
-    if request.home is None:
-        raise InputError(NO_HOME)
+    weights = _read_harm(harm) if harm else HARM
+    steps = None if odds is None else parse_numbers("odds", odds)
+    if epsilon is None:
+        request = _wish(request, hide, purpose, weights)
+    elif (hide or odds or purpose) is not None:
+        raise InputError("give either -e or a wish with --hide, --odds and --for, not both.")
+    else:
+        steps = parse_epsilon_range(epsilon).tolist()
     menu = price_menu(
         request,
         _read_load(trace, options),
-        harm=_read_harm(harm) if harm else HARM,
-        buyer=_read_buyer(buyer),
+        harm=weights,
+        buyer=_read_buyer(buyer, purpose),
         profiles=None if profiles is None else read_profiles(profiles).values,
-        epsilons=EPSILONS if epsilon is None else parse_epsilon_range(epsilon).tolist(),
+        steps=steps,
         watch=partial(with_bar, text="computing prices", quiet=json),
     )
     variations = vary_menu(menu)
@@ -313,6 +354,19 @@ def price(
         print_json({**answer, "files": files})
     else:
         _print_menu(menu, variations, files)
+
+
+def _wish(
+    request: Request, hide: str | None, purpose: str | None, harm: dict[str, float] | float
+) -> Request:
+    """The request with what is to be hidden: by default the appliances that have a harm."""
+    hidden: Any = hide
+    if hide is None:
+        if request.home is None:
+            raise InputError(f"{NO_HOME} Or name what to hide with --hide.")
+        named = [name for name, money in harm.items() if money] if isinstance(harm, dict) else []
+        hidden = [",".join(named)] if named else request.home.appliances
+    return request.with_changes(hide=hidden, purpose=purpose, epsilon=None)
 
 
 def _read_load(path: Path, options: ReadOptions) -> Trace | Estimate:
@@ -336,10 +390,11 @@ def _read_harm(given: Sequence[str]) -> dict[str, float]:
     return weights
 
 
-def _read_buyer(text: str) -> Buyer:
+def _read_buyer(text: str, purpose: str | None) -> Buyer:
+    """The buyer of --buyer; without a use of its own, the data are for the purpose of the wish."""
     from hushmeter.price import Buyer
 
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = {} if purpose is None else {"use": purpose}
     for entry in filter(None, text.split(",")):
         name, _, value = entry.partition("=")
         if name not in Buyer.__dataclass_fields__:
@@ -360,14 +415,14 @@ def _print_menu(menu: Menu, variations: dict[str, Menu], files: list[str]) -> No
 
     released = menu.load.hourly_sd_se_w > 0
     step = max(1, len(menu.entries) // 10)
-    shown = sorted({*menu.entries[::step], menu.best}, key=lambda entry: entry.epsilon)
+    shown = sorted({*menu.entries[::step], menu.best}, key=lambda one: getattr(one, menu.by))
     rows = [
         (
-            f"{e.epsilon:.3g}" + ("*" if e is menu.best else ""),
+            _proved(e.odds) + ("*" if e is menu.best else ""),
+            f"{e.epsilon:.3g}",
+            "–" if e.hourly_noise_w is None else f"{e.hourly_noise_w:.0f}",
             f"{e.forecast_w:.0f}",
-            f"{100 * e.fidelity:.1f}",
-            "–" if e.clusters is None else f"{100 * e.clusters:.1f}",
-            _proved(max(e.accuracy)),
+            f"{100 * e.quality:.1f}",
             _proved((1 + max(e.visibility)) / 2),
             f"{e.compensation:.2f}",
             f"{e.willingness:.2f}",
@@ -376,19 +431,19 @@ def _print_menu(menu: Menu, variations: dict[str, Menu], files: list[str]) -> No
         )
         for e in shown
     ]
-    head = ["ε", "± W", "hours", "days", "reading", "run", "asked", "paid", "surplus"]
+    head = ["odds", "ε", "hour", "forecast", "quality", "run", "asked", "paid", "surplus"]
     head += ["±"] if released else []
     title = (
-        "The menu; money is per year, * marks the best ε. “± W” is the error of the hourly "
-        "forecast; “hours” is the share of the variance of the hourly curve that is true and "
-        "“days” the share of days that stay in their cluster, in percent; “reading” and “run” "
-        "tell how often out of 100 the best possible guess about the most exposed appliance is "
-        "right"
+        "The menu; money is per year, * marks the best entry. “odds”: how often out of 100 the "
+        f"best attacker is right about {menu.unit.sentence}, which ε protects. “hour” and "
+        "“forecast”: errors of an hour and of its forecast [W]. “quality”: percent of perfect "
+        f"data, for the use “{menu.buyer.use}”. “run”: the odds about one run of the most exposed "
+        "appliance"
     ) + ("; the last column is the standard error of what is paid and of the surplus" * released)
     print_table(title, head, rows)
     print_table(
         "The same with other assumptions",
-        ("", "best ε", "surplus", "from ε", "to ε"),
+        ("", "best odds", "ε", "surplus", f"from {SHORT[menu.by]}", f"to {SHORT[menu.by]}"),
         [_variation(name, other) for name, other in variations.items()],
     )
     print_sentences(*tell_menu(menu))
@@ -400,9 +455,17 @@ def _proved(odds: float) -> str:
     return short_out_of_100(min(odds, 1 - 1e-12))
 
 
+SHORT = {"odds": "odds", "epsilon": "ε"}
+"""What the entries of a menu differ in, as a word of a table."""
+
+
 def _variation(name: str, menu: Menu) -> tuple[str, ...]:
-    low, high = ("–", "–") if menu.worthwhile is None else (f"{e:.3g}" for e in menu.worthwhile)
-    return name, f"{menu.best.epsilon:.3g}", f"{menu.best.surplus:.2f}", low, high
+    best, ends = menu.best, ("–", "–")
+    if menu.worthwhile is not None:
+        low, high = menu.worthwhile
+        by_odds = menu.by == "odds"
+        ends = (_proved(low), _proved(high)) if by_odds else (f"{low:.3g}", f"{high:.3g}")
+    return name, _proved(best.odds), f"{best.epsilon:.3g}", f"{best.surplus:.2f}", *ends
 
 
 def _describe_menu(menu: Menu, variations: dict[str, Menu]) -> dict[str, Any]:
@@ -412,6 +475,7 @@ def _describe_menu(menu: Menu, variations: dict[str, Menu]) -> dict[str, Any]:
 
     moved = {
         name: {
+            "best_odds": other.best.odds,
             "best_epsilon": other.best.epsilon,
             "surplus": other.best.surplus,
             "worthwhile": other.worthwhile,
@@ -425,7 +489,7 @@ def _describe_menu(menu: Menu, variations: dict[str, Menu]) -> dict[str, Any]:
         "buyer": menu.buyer,
         "load": menu.load,
         "unit": menu.unit.sentence,
-        "mechanism": menu.mechanism,
+        "by": menu.by,
         "menu": menu.entries,
         "best": menu.best,
         "worthwhile": menu.worthwhile,
@@ -444,24 +508,14 @@ def _write(
     from hushmeter.plot.figure import figure_place, save_figure
 
     folder, name = figure_place(output, "prices")
-    columns = [
-        "epsilon",
-        "scale_w",
-        "hourly_noise_w",
-        "forecast_w",
-        "fidelity",
-        "clusters",
-        "quality",
-    ]
-    columns += ["compensation", "willingness", "surplus"]
+    columns = ["odds", "epsilon", "mechanism", "every_s", "hourly_noise_w", "forecast_w"]
+    columns += ["clusters", "quality", "compensation", "willingness", "surplus"]
     if menu.load.hourly_sd_se_w > 0:
-        columns += ["forecast_se_w", "fidelity_se", "clusters_se", "quality_se"]
-        columns += ["willingness_se", "surplus_se"]
+        columns += ["forecast_se_w", "clusters_se", "quality_se", "willingness_se", "surplus_se"]
     data = {column: [getattr(e, column) for e in menu.entries] for column in columns}
     for i, appliance in enumerate(menu.names):
         data[f"visibility {appliance}"] = [e.visibility[i] for e in menu.entries]
-        data[f"accuracy {appliance}"] = [e.accuracy[i] for e in menu.entries]
-    figure = draw_menu(menu, variations, "The value of each ε for a household and a year")
+    figure = draw_menu(menu, variations, f"One year of data; ε protects {menu.unit.sentence}")
     files = [*save_figure(figure, folder, name, data, force=force).values()]
     write_text(folder / f"{name}.json", json_text(answer), force=force)
     return [str(path) for path in (*files, folder / f"{name}.json")]

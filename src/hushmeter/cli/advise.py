@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from hushmeter.advice.planner import Advice, Option, Reach
     from hushmeter.advice.sentences import OwnUse
-    from hushmeter.home import Appliance
+    from hushmeter.appliance import Appliance
     from hushmeter.privacy.units import Metered
     from hushmeter.read import ReadOptions
     from hushmeter.releases.request import Request

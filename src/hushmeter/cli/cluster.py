@@ -19,7 +19,7 @@ CENTRES = tuple(f"centres.{kind}" for kind in ("png", "svg", "csv"))
 FILES = (
     *(
         f"{name}.{kind}"
-        for name in ("centres", "interchanges", "flows", "stability")
+        for name in ("centres", "interchanges", "stability")
         for kind in ("png", "svg", "csv")
     ),
     "staying.csv",
@@ -75,7 +75,7 @@ def cluster(
 ) -> None:
     """Cluster daily load profiles, add noise, and measure which profiles stay in their cluster.
 
-    The command draws the centres (Fig. 7), the interchanges (Fig. 8), the flows and the stability
+    The command draws the centres (Fig. 7), the interchanges (Fig. 8) and the stability
     for each λ, each as PNG, SVG and CSV, and lists the bounds of staying for each profile. The
     noise is simulated: the files are not a private release.
 

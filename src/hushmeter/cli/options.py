@@ -328,8 +328,7 @@ def takes_request(
 
 def make_request(values: dict[str, Any], defaults: dict[str, Any] | None = None) -> Request:
     """Make the request that options mean; None stands for an option that is not used."""
-    from hushmeter.appliance_kinds import catalogue
-    from hushmeter.home import Appliance
+    from hushmeter.appliance import Appliance, catalogue
     from hushmeter.noise.mechanism import parse_clamp
     from hushmeter.releases.request import Request
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -103,12 +103,15 @@ def release(
         check_place,
         find_earlier_releases,
         is_file_form,
+        paid_folder,
         refuse_existing,
     )
 
     check_seed(seed)
     _refuse_own_input(file, output, again)
-    refuse_existing(output, force)
+    unfinished = ledger is not None and paid_folder(output).exists()
+    if not unfinished:
+        refuse_existing(output, force)
     request.refuse_without_home()
     if (ledger is None) != (ledger_meter is None):
         raise InputError("--ledger and --ledger-meter belong together: give both, or neither.")
@@ -119,6 +122,10 @@ def release(
         request = request.as_calendar(facts)
     promise = request.resolve(facts)
     check_place(promise, output)
+    account: dict[str, Any] = {"meter": ledger_meter, "stream": stream, "force": force}
+    if unfinished:
+        _finish_interrupted(str(ledger), promise, recording, output, json, account)
+        return
     done = promise.release(recording.trace, rng=seed)
     assert done.private is not None
     own_use = compare_promise(request, promise, facts, recording.trace)
@@ -130,14 +137,38 @@ def release(
     else:
         from hushmeter.releases.payment import save_paid
 
-        account = {"meter": ledger_meter, "stream": stream}
-        files, payment = save_paid(ledger, done, output, force=force, signing_key=sign, **account)
+        files, payment = save_paid(ledger, done, output, signing_key=sign, **account)
         warnings.append(payment.sentence)
     if json:
         _print_json(done, recording, warnings, files)
     else:
         _print(done, request, recording, warnings, files)
         _print_left(recording, promise)
+
+
+def _finish_interrupted(
+    ledger: str,
+    promise: Promise,
+    recording: Recording,
+    output: Path,
+    json: bool,
+    account: dict[str, Any],
+) -> None:
+    """Publish a release that an earlier run of the same command has paid for, or was about to."""
+    from hushmeter.files import receipt_path
+    from hushmeter.releases.files import read_receipt
+    from hushmeter.releases.payment import finish_paid
+
+    files, payment = finish_paid(ledger, promise, recording.trace, output, **account)
+    receipt = read_receipt(receipt_path(output))
+    sentences = ["This finishes an earlier release; no day was charged twice.", payment.sentence]
+    if json:
+        shown = [str(file) for file in files]
+        print_json({**receipt.to_dict(), "warnings": sentences, "files": shown})
+    else:
+        typer.echo(str(receipt))
+        print_sentences(*sentences)
+        print_files(files)
 
 
 def _refuse_own_input(file: Path, output: Path, again: bool) -> None:

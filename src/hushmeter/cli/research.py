@@ -27,6 +27,7 @@ from hushmeter.cli.output import (
     print_json,
     print_sentences,
     print_table,
+    short_out_of_100,
 )
 from hushmeter.errors import InputError
 from hushmeter.formatting import spread_out
@@ -92,18 +93,19 @@ def bounds(
     """
     from hushmeter.checks import one_of
     from hushmeter.theory.bounds import FORMS, bound_curves
+    from hushmeter.theory.information import state_curve
 
     one_of("form", form, FORMS)
     known = choose_home(home, have)
     if known is None:
         raise InputError(NO_HOME)
     label = home or ", ".join(known.names)
-    levelled = [one.name for one in known.appliances if one.levels]
+    levelled = [one for one in known.appliances if one.levels]
     known = known.one_power_each()
     if levelled and not json:
         print_sentences(
             "The theorems are about one power for each appliance: the mean power is used for "
-            f"{', '.join(levelled)}."
+            f"{', '.join(one.name for one in levelled)}."
         )
     if readings is not None:
         if output is not None:
@@ -121,11 +123,15 @@ def bounds(
         max_switches=max_switches,
     )
     files = [] if output is None else _draw(curves, label, output, force)
+    states = {one.name: state_curve((0.0, *one.levels), curves.scale) for one in levelled}
     if json:
         columns = {name: values.tolist() for name, values in curves.columns().items()}
-        print_json({"home": label, "max_switches": max_switches, **columns, "files": files})
+        facts = {"home": label, "max_switches": max_switches, "states": states}
+        print_json({**facts, **columns, "files": files})
         return
     _print_bounds(curves, label, form)
+    if levelled:
+        _print_states(curves, states, [len(one.levels) + 1 for one in levelled])
     print_files(files)
 
 
@@ -165,6 +171,10 @@ def _print_series(curves: SeriesBounds, home: str, name: str, form: str, *, json
         exact = ["exact"]
     names = [f"{form}_lower", *exact, f"{form}_upper"]
     heads = ["ε", "λ [W]", "lower", *exact, "upper"]
+    if exact:
+        measured += "; bits for each reading about one appliance, at least and at most"
+        names += ["information_lower_bits", "information_upper_bits"]
+        heads += ["bits ≥", "bits ≤"]
     if f"hierarchical_{form}_lower" in table:
         names += [f"hierarchical_{form}_lower", f"hierarchical_{form}_upper"]
         heads += ["Alg. 2 lower", "Alg. 2 upper"]
@@ -197,14 +207,33 @@ def _print_bounds(curves: BoundCurves, home: str, form: str) -> None:
             f"{curves.exact[i]:.3f}",
             _value(upper[i]),
             f"{curves.limit[i]:.3f}",
+            f"{curves.information[i]:.3f}",
         )
         for i in spread_out(range(curves.epsilon.size), MOST_ROWS)
     ]
     title = (
         f"One-shot accuracy α on {home}, {_at_most(curves)} a reading; "
-        f"“nothing switched” scores {curves.floor:.3f}; {form} bounds"
+        f"“nothing switched” scores {curves.floor:.3f}; {form} bounds; bits of one reading about "
+        "whether an appliance is on, of at most 1"
     )
-    print_table(title, ("ε", "λ [W]", "lower", "exact", "upper", "any attacker"), rows)
+    print_table(title, ("ε", "λ [W]", "lower", "exact", "upper", "any attacker", "bits"), rows)
+
+
+def _print_states(curves: BoundCurves, states: dict[str, Any], counts: list[int]) -> None:
+    """Print how often the best attacker names the state of appliances with several levels."""
+    rows = [
+        (
+            f"{curves.epsilon[i]:.3g}",
+            *(short_out_of_100(min(curve[i], 1 - 1e-12)) for curve in states.values()),
+        )
+        for i in spread_out(range(curves.epsilon.size), MOST_ROWS)
+    ]
+    heads = [f"{name} ({k})" for name, k in zip(states, counts, strict=True)]
+    title = (
+        "How often out of 100 the best attacker names the state from one reading, if all are "
+        "equally likely; number of states in brackets"
+    )
+    print_table(title, ("ε", *heads), rows)
 
 
 def _at_most(curves: BoundCurves) -> str:

@@ -36,10 +36,17 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from filelock import FileLock, Timeout
-
 from hushmeter.errors import DataError, InputError
-from hushmeter.files import create_file, flush_folder, move, one_sentence, write_bytes, write_text
+from hushmeter.files import (
+    flush_folder,
+    move,
+    one_sentence,
+    publish_staged,
+    stage,
+    take_lock,
+    write_bytes,
+    write_text,
+)
 from hushmeter.ledger.spending import is_name
 from hushmeter.noise.samplers import KEY_BYTES
 from hushmeter.read.source import refuse_outside
@@ -251,15 +258,13 @@ class PrivateFolder:
         with one_sentence(self.output):
             self.output.mkdir(parents=True, exist_ok=True)
             self.path.mkdir(mode=0o700, exist_ok=True)
-            # A lock that is only a file with a name would remain after a job was killed.
-            lock = FileLock(self.path / "lock", mode=0o600, fallback_to_soft=False)
-            try:
-                # This fails too if a job that ended meanwhile removed the file that was locked.
-                lock.acquire(blocking=False)
-            except Timeout:
-                raise DataError(
+            # This fails too if a job that ended meanwhile removed the file that was locked.
+            lock = take_lock(
+                self.path / "lock",
+                lambda: (
                     f"another job is working in {self.output}; wait for it, or name another folder."
-                ) from None
+                ),
+            )
         try:
             yield
         finally:
@@ -323,17 +328,18 @@ class PrivateFolder:
         """
         draft = self.staging / SEALED
         with one_sentence(self.output):
-            draft.mkdir(mode=0o700)
-            for name, content in contents.items():
-                with one_sentence(self.output / name):
-                    create_file(draft / name, content, public=True)
-            flush_folder(draft)
+            stage(draft, {self.output / name: content for name, content in contents.items()})
             move(draft, self.path / SEALED)
 
-    def publish_sealed(self, last: str) -> None:
-        """Move the sealed files into the output; the one that makes it a release comes last."""
-        for path in sorted((self.path / SEALED).iterdir(), key=lambda one: one.name == last):
-            move(path, self.output / path.name)
+    def sealed_content(self, name: str) -> bytes:
+        """Return the content of a sealed file."""
+        (path,) = (self.path / SEALED).glob(f"?-{name}")
+        return path.read_bytes()
+
+    def publish_sealed(self) -> None:
+        """Move the sealed files into the output; the last one makes it a release."""
+        with one_sentence(self.output):
+            publish_staged(self.path / SEALED, self.output)
 
     def remove_unlisted(self, listed: Collection[str]) -> None:
         """Remove files of this release that a manifest will not list, and refuse any other file."""

@@ -20,6 +20,7 @@ from hushmeter.fleet.sum_terms import SumTerms
 from hushmeter.ledger import Charge, DayChange, Price, period_price
 from hushmeter.ledger.chain import canonical
 from hushmeter.ledger.charges import PERIODS, epsilon_text
+from hushmeter.noise import DEFAULT_KIND
 from hushmeter.privacy.units import Metered
 from hushmeter.releases.receipt import describe_promise
 from hushmeter.releases.request import Request
@@ -111,7 +112,7 @@ class FleetTerms(Request):
         for name, filled in (
             ("protect", "range" if self.watts is None else "change"),
             ("span", SPANS[0]),
-            ("mechanism", "laplace"),
+            ("mechanism", DEFAULT_KIND),
         ):
             if getattr(self, name) is None:
                 object.__setattr__(self, name, filled)

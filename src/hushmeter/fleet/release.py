@@ -28,7 +28,6 @@ from hushmeter.errors import DataError, InputError
 from hushmeter.files import parse_json, write_text
 from hushmeter.fleet.folders import (
     PRIVATE,
-    SEALED,
     PrivateFolder,
     SourceFolder,
     is_url,
@@ -244,11 +243,11 @@ def _finish(
 
 def _publish(folder: PrivateFolder, job: FleetJob) -> FleetRelease:
     """Publish what was sealed, record the files of sums in the ledger and destroy the key."""
-    content = (folder.path / SEALED / MANIFEST).read_bytes()
+    content = folder.sealed_content(MANIFEST)
     with open_ledger(job.ledger, patience_s=PATIENCE_S) as ledger:
         _check_kept_head(folder, ledger)
         product_of(job).mark_released(ledger, hashlib.sha256(content).hexdigest())
-    folder.publish_sealed(last=MANIFEST)
+    folder.publish_sealed()
     folder.destroy()
     return FleetRelease(replace(job, key=b""), (), parse_json(content))
 

@@ -66,7 +66,7 @@ from hushmeter.errors import InputError
 from hushmeter.formatting import duration_in_words, format_watt_hours
 from hushmeter.ledger import DayChange, Price, micro_epsilon
 from hushmeter.ledger.charges import LONGEST_S, femto_delta
-from hushmeter.noise import Mechanism, Size, find_kind
+from hushmeter.noise import DEFAULT_KIND, SHARING_KIND, Mechanism, Size, find_kind
 from hushmeter.noise.gaussian import analytic_epsilon, joint_epsilon, joint_odds, unit_sigma
 from hushmeter.noise.mechanism import exact, steps_apart, to_steps
 from hushmeter.privacy.sensitivity import Change, Table, sensitivity
@@ -80,7 +80,6 @@ BINS = ("hour", "day")
 
 UNITS_OF = ("household-day", "household", "run")
 TABLES = ("sums", "shape", "quantiles")
-LAPLACE, GAUSSIAN = "laplace", "gaussian"
 QUANTILES = (0.1, 0.5, 0.9)
 LONGEST_RUN_S = 31 * SECONDS_PER_DAY
 """Longest run that tables by hour of the day can hide [s]."""
@@ -152,7 +151,7 @@ class SumTerms:
 
     def __post_init__(self) -> None:
         one_of("every", self.every, BINS)
-        one_of("mechanism", self.mechanism, ("best", LAPLACE, GAUSSIAN))
+        one_of("mechanism", self.mechanism, ("best", DEFAULT_KIND, SHARING_KIND))
         one_of("unit_of", self.unit_of, UNITS_OF)
         whole("min_meters", self.min_meters)
         check_interval(self.interval_s)
@@ -389,11 +388,11 @@ def parse_days(text: str | None) -> tuple[str, str] | None:
 def _resolve(terms: SumTerms) -> SumPromise:
     """Return the promise with the noise that the terms ask for."""
     if terms.mechanism == "best":
-        both = [_resolve(replace(terms, mechanism=name)) for name in (LAPLACE, GAUSSIAN)]
+        both = [_resolve(replace(terms, mechanism=name)) for name in (DEFAULT_KIND, SHARING_KIND)]
         best = min(both, key=lambda one: math.prod(noise.std for noise in one.noises))
         return replace(best, terms=terms)
     asked, count = exact("epsilon", terms.epsilon), len(terms.tables)
-    if terms.mechanism == LAPLACE or count == 1:
+    if terms.mechanism == DEFAULT_KIND or count == 1:
         return SumPromise(terms, _calibrate(terms, asked / count))
     delta = float(terms.delta)
     sigma = unit_sigma(float(asked), delta, False)

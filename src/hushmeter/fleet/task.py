@@ -418,23 +418,31 @@ def run_in_processes(
 
 @contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """Let Ctrl-C wait while processes are started: they inherit this, and print no traceback."""
+    """Let Ctrl-C wait while processes are started, so that all of them are known and ended."""
     import signal
 
-    if not hasattr(signal, "pthread_sigmask"):
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    # New processes inherit the mask and print no traceback. It does not hold for other threads of
+    # this process, one of which may get the signal in place of this one.
+    mask = getattr(signal, "pthread_sigmask", None)
+    before = mask(signal.SIG_BLOCK, {signal.SIGINT}) if mask else None
+    waiting: list[int] = []
+    usual = signal.signal(signal.SIGINT, lambda number, _: waiting.append(number))
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if mask:
+            mask(signal.SIG_SETMASK, before)
+        signal.signal(signal.SIGINT, usual)
+    if waiting:
+        raise KeyboardInterrupt
 
 
 def _start_worker() -> None:
     """Limit this worker to one core, and make it end together with the job."""
     import signal
-    import threading
 
     import pyarrow as pa
 

@@ -15,11 +15,12 @@ from itertools import pairwise
 
 import numpy as np
 
+from hushmeter.appliance import Appliance, round_up_to_public_step
 from hushmeter.assumptions import estimate_tolerance, quiet_jumps
 from hushmeter.checks import BoolArray, FloatArray, IntArray, non_negative
 from hushmeter.errors import DataError, InputError, UnknownNameError
 from hushmeter.formatting import format_watts, short_duration
-from hushmeter.home import Appliance, Home, LearntFrom, round_up_to_public_step
+from hushmeter.home import Home, LearntFrom
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Runs, Trace, digest, iso, utc
 
 ALWAYS_ON = 0.99
@@ -143,6 +144,12 @@ class LearntHome:
         Sparsity of Appendix B, over every circuit of the data under the rule.
     notes : tuple of str
         Sentences about how the values were learnt.
+
+    Examples
+    --------
+    >>> trace = hm.synth.trace(hm.synth.ready_home("evening"), 14_400, seed=1)
+    >>> hm.learn_home(trace, appliances=["kettle", "oven"]).home.names
+    ('kettle', 'oven')
     """
 
     home: Home
@@ -187,6 +194,12 @@ def learn_home(
     ------
     DataError
         If there is no sub-meter, or no circuit switches.
+
+    Examples
+    --------
+    >>> trace = hm.synth.trace(hm.synth.ready_home("evening"), 14_400, seed=1)
+    >>> round(float(hm.learn_home(trace, appliances=["kettle"]).home.powers[0]))
+    2100
     """
     if trace.power is None or trace.names is None:
         raise DataError("learning a home needs the power of each appliance; this trace has none.")

@@ -166,12 +166,12 @@ def sentences(inspection: Inspection) -> Sequence[str]:
             f"Appliances ({len(found['appliances'])}): {', '.join(found['appliances'])}; "
             f"mains: {found['mains']}."
         )
-    truth = found["truth"]
-    if truth is not None:
+    if found["truth"] is not None:
+        # The paper's assumptions mean nothing to a household; `learn` and --json state them.
         lines.append(
-            f"Truth ({truth['rule']}): sparsity {truth['sparsity']:.2%} over all circuits."
+            "The circuits are metered one by one: `hushmeter learn` makes a home of them and "
+            "checks the assumptions of the paper."
         )
-        lines.extend(truth["assumptions"])
     return [*lines, *found["notes"]]
 
 

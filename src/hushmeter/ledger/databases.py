@@ -262,12 +262,13 @@ def _check_place(path: Path) -> None:
 def _mount_points() -> set[str]:
     """Return the mount points of this process; none where the system does not list them."""
     try:
-        # A name need not be UTF-8; one such name must not hide the others.
-        lines = os.fsdecode(Path("/proc/self/mountinfo").read_bytes()).splitlines()
+        # A name may have any bytes but 0; the system writes spaces and new lines as octal numbers.
+        lines = Path("/proc/self/mountinfo").read_bytes().rstrip(b"\n").split(b"\n")
     except OSError:
         return set()
-    points = (line.split()[4] for line in lines)
-    return {re.sub(r"\\(\d{3})", lambda code: chr(int(code[1], 8)), point) for point in points}
+    points = (line.split(b" ")[4] for line in lines)
+    octal = re.compile(rb"\\(\d{3})")
+    return {os.fsdecode(octal.sub(lambda code: bytes([int(code[1], 8)]), one)) for one in points}
 
 
 class PostgresStore(Store):

@@ -26,6 +26,7 @@ import urllib.request
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import parse_qs, urlsplit
@@ -531,10 +532,18 @@ def open_source(
     return LineSource(path, follow=follow and path is not None, header=payload == "csv")
 
 
-def read_times(path: str, payload: str, parse: Parser) -> IntArray:
-    """Return the times of all rows of a file that ends; see `payloads.preview`."""
-    lines = LineSource(Path(path), follow=False, header=payload == "csv")
-    return preview(lines.read_all(), parse, path)
+def read_times(path: str, payload: str, parse: Parser, *, grows: bool = False) -> IntArray | None:
+    """Return the times of all rows of a file that ends; see `payloads.preview`.
+
+    Of a file that grows, only the first row is read, if there is one: it tells whether the file has
+    the form of a stream, and later rows may be damaged.
+    """
+    lines = LineSource(Path(path), follow=False, header=payload == "csv").read_all()
+    if not grows:
+        return preview(lines, parse, path)
+    for line in islice(lines, 1):
+        preview([line], parse, path)
+    return None
 
 
 def open_sink(

@@ -31,13 +31,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import Any
-
-from filelock import FileLock, Timeout
+from typing import TYPE_CHECKING, Any
 
 from hushmeter.errors import DataError
-from hushmeter.files import make_folder, one_sentence, write_text
+from hushmeter.files import make_folder, one_sentence, take_lock, write_text
 from hushmeter.releases.labels import CELLS
+
+if TYPE_CHECKING:
+    from filelock import FileLock
 
 SCHEMA = "hushmeter-live-4"
 NONE_YET = -1
@@ -464,10 +465,8 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 def _lock(path: Path) -> FileLock:
     """Take the lock of a state, or raise `DataError` with the process that holds it."""
-    # A state has one lock, also if it is reached through a link. A lock that is only a file with a
-    # name would remain after a process was killed.
+    # A state has one lock, also if it is reached through a link.
     real = path.resolve()
-    lock = FileLock(real.with_name(f"{real.name}.lock"), mode=0o600, fallback_to_soft=False)
     with one_sentence(path, "used"):
         make_folder(path.parent)
         # The state holds the means of windows, so only its owner may read it. SQLite gives the
@@ -477,14 +476,13 @@ def _lock(path: Path) -> FileLock:
             os.fchmod(descriptor, 0o600)
         finally:
             os.close(descriptor)
-        try:
-            lock.acquire(blocking=False)
-        except Timeout:
-            raise DataError(
+        return take_lock(
+            real.with_name(f"{real.name}.lock"),
+            lambda: (
                 f"{path} is in use by process {_owner(path)}: two processes would publish the same "
                 "window twice; stop that process, or choose another --state."
-            ) from None
-    return lock
+            ),
+        )
 
 
 def _owner(path: Path) -> str:

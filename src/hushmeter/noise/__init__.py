@@ -13,7 +13,9 @@ from hushmeter.noise.mechanism import Mechanism
 from hushmeter.noise.staircase import Staircase
 
 __all__ = [
+    "DEFAULT_KIND",
     "MECHANISMS",
+    "SHARING_KIND",
     "Gaussian",
     "Laplace",
     "Mechanism",
@@ -28,6 +30,12 @@ MECHANISMS: dict[str, type[Mechanism]] = {
     kind.name: kind for kind in (Laplace, Staircase, Gaussian)
 }
 """Every kind of noise by its name; a new kind is one module and one entry here."""
+
+DEFAULT_KIND = Laplace.name
+"""Name of the noise of a request that states its ε and no kind of noise."""
+
+SHARING_KIND = next(kind.name for kind in MECHANISMS.values() if kind.shares_budget)
+"""Name of the noise with which several tables share one budget."""
 
 
 def find_kind(name: str) -> type[Mechanism]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hushmeter.checks import FloatArray
+from hushmeter.checks import BoolArray, FloatArray
 from hushmeter.plot.figure import BLUE, GREEN, GREY, PURPLE, RED, new_figure, panel_grid
 
 if TYPE_CHECKING:
@@ -74,8 +74,10 @@ def draw_sweep(
     return draw_panels(panels, title)
 
 
-def draw_panels(panels: Sequence[SweepPanel], title: str, *, columns: int = 3) -> Figure:
-    """Draw panels of sweeps with one legend."""
+def draw_panels(
+    panels: Sequence[SweepPanel], title: str, *, columns: int = 3, note: str = ""
+) -> Figure:
+    """Draw panels of sweeps with one legend, and a note about ε below them."""
     across = min(columns, len(panels))
     down = -(-len(panels) // across)
     figure = new_figure(5.4 * across, 5.2 if down == 1 else 4.2 * down)
@@ -97,7 +99,7 @@ def draw_panels(panels: Sequence[SweepPanel], title: str, *, columns: int = 3) -
         axes.set_ylim(low, high)
         mark_cut(axes)
         label_epsilon_axis(axes)
-    _legend_below(figure, grid)
+    _legend_below(figure, grid, note=note)
     figure.suptitle(title, x=0.01, ha="left", fontsize=11)
     return figure
 
@@ -125,14 +127,19 @@ def _draw_measure(axes: Axes, panel: SweepPanel, places: Mapping[str, int]) -> N
         part = table[table[by] == name]
         x, mean, half = mean_and_band(part, measure)
         style = DASHES[i // len(PALETTE) % len(DASHES)]
+        # Lines of several kinds of noise lie on each other: a wide one stays visible below.
+        width = 1.5
+        if by == "series":
+            style, width = DASHES[i % len(DASHES)], (4.0, 1.5, 1.5)[i % len(DASHES)]
         color, marker = PALETTE[i % len(PALETTE)], MARKERS[i % len(MARKERS)]
         if name in panel.theory:
             # The line is the exact expectation; measured means are markers on it.
             axes.plot(x, panel.theory[name], color=color, linestyle=style)
             style = "none"
         axes.plot(
-            x, mean, color=color, linestyle=style, marker=marker, markersize=4, label=str(name)
-        )
+            x, mean, color=color, linestyle=style, linewidth=width, marker=marker, markersize=4,
+            label=str(name),
+        )  # fmt: skip
         if name in panel.certified:
             epsilon, alpha, low, high = panel.certified[name].T
             reach = [alpha - low, high - alpha]
@@ -184,6 +191,8 @@ def _draw_bounds(axes: Axes, table: pd.DataFrame, name: str, found: Bounds, plac
         label = name if side == "lower" else None
         axes.plot(x, line, color=color, linestyle=dashes, linewidth=1.2, label=label)
         _name_line(axes, x, line, f"{side}, {found.form}", color)
+        if found.form == "printed":
+            _shade_domain(axes, x, ~vacuous, side)
         if vacuous.any():
             axes.plot(
                 x[vacuous],
@@ -196,6 +205,19 @@ def _draw_bounds(axes: Axes, table: pd.DataFrame, name: str, found: Bounds, plac
             )
 
 
+HATCHES = {"lower": "//", "upper": "\\\\"}
+
+
+def _shade_domain(axes: Axes, x: FloatArray, inside: BoolArray, side: str) -> None:
+    """Hatch the range of ε in which a printed bound lies between 0 and 1."""
+    if inside.any():
+        axes.fill_between(
+            x, 0, 1, where=inside.tolist(), transform=axes.get_xaxis_transform(),
+            facecolor="none", edgecolor=RED, hatch=HATCHES[side], alpha=0.1, linewidth=0,
+            zorder=0, label=f"domain of the printed {side} bound",
+        )  # fmt: skip
+
+
 def _name_line(axes: Axes, x: FloatArray, line: FloatArray, words: str, color: str) -> None:
     """Write what a line is beside its last point that is drawn."""
     drawn = np.flatnonzero(np.isfinite(line))
@@ -203,9 +225,11 @@ def _name_line(axes: Axes, x: FloatArray, line: FloatArray, words: str, color: s
         return
     last = int(drawn[-1])
     side = "right" if last > x.size / 2 else "left"
+    # A lower bound is named below its line, so that two lines that meet keep both names.
+    below = words.startswith("lower") and line[last] > 0.05
     axes.annotate(
-        words, (x[last], line[last]), (0, 3), textcoords="offset points", ha=side, va="bottom",
-        fontsize=7, color=color,
+        words, (x[last], line[last]), (0, -3 if below else 3), textcoords="offset points", ha=side,
+        va="top" if below else "bottom", fontsize=7, color=color,
     )  # fmt: skip
 
 
@@ -230,8 +254,8 @@ def label_epsilon_axis(axes: Axes) -> None:
     top.tick_params(colors="#555555")
 
 
-def _legend_below(figure: Figure, panels: Sequence[Axes], columns: int = 4) -> None:
-    """Write one legend for all panels below them."""
+def _legend_below(figure: Figure, panels: Sequence[Axes], columns: int = 4, note: str = "") -> None:
+    """Write one legend for all panels below them, under a note."""
     entries: dict[str, Artist] = {}
     for axes in panels:
         handles, labels = axes.get_legend_handles_labels()
@@ -243,6 +267,8 @@ def _legend_below(figure: Figure, panels: Sequence[Axes], columns: int = 4) -> N
         ncols=columns,
         frameon=False,
         fontsize=9,
+        title=note or None,
+        title_fontsize=8.5,
     )
 
 
@@ -301,7 +327,7 @@ def draw_bounds(curves: BoundCurves, title: str) -> Figure:
 
 
 def draw_bound_panels(
-    panels: Mapping[str, tuple[BoundCurves, FloatArray | None]], title: str
+    panels: Mapping[str, tuple[BoundCurves, FloatArray | None]], title: str, note: str = ""
 ) -> Figure:
     """Fig. 2 of the paper. One panel for each distribution of switches, with its own bounds.
 
@@ -311,6 +337,8 @@ def draw_bound_panels(
         The curves of every panel by its heading, and the measured accuracy at each ε, NaN where
         nothing was measured.
     title : str
+    note : str
+        A note about ε below the panels.
 
     Returns
     -------
@@ -325,7 +353,7 @@ def draw_bound_panels(
             axes.plot(-np.log(curves.epsilon), measured, color="#000000", marker="o", markersize=5,
                       linestyle="none", clip_on=False, label="measured")  # fmt: skip
     grid[0].set_ylabel("accuracy α")
-    _legend_below(figure, grid, columns=3 if wide else 2)
+    _legend_below(figure, grid, columns=3 if wide else 2, note=note)
     figure.suptitle(title, x=0.01, ha="left", fontsize=11)
     return figure
 
@@ -351,6 +379,15 @@ def _draw_bound_panel(axes: Axes, curves: BoundCurves, heading: str) -> None:
         _name_line(axes, x[: x.size // 3], line[: x.size // 3], f"{words}, corrected", BLUE)
     _draw_printed(axes, x, curves.printed.lower, "printed bounds", "Theorem 3, printed")
     _draw_printed(axes, x, curves.printed.upper, None, "Theorem 4, printed")
+    for side in ("lower", "upper"):
+        vacuous = np.asarray(getattr(curves.printed, side).vacuous)
+        _shade_domain(axes, x, ~vacuous, side)
+    if curves.tolerance >= curves.largest_tolerance:
+        words = (
+            f"outside the domain of Theorem 3: δ = {curves.tolerance:.3g} W,\n"
+            f"its bound can be positive for δ < {curves.largest_tolerance:.3g} W"
+        )
+        axes.text(0.02, 0.05, words, transform=axes.transAxes, fontsize=7, color=RED)
     axes.set_ylim(-0.03, 1.06)
     if x.size > 1:
         axes.set_xlim(x.min(), x.max())

@@ -10,7 +10,7 @@ import numpy as np
 
 from hushmeter.battery import Operation
 from hushmeter.battery.assessment import mean_visibility
-from hushmeter.checks import FloatArray
+from hushmeter.checks import FloatArray, IntArray
 from hushmeter.formatting import out_of_100, short_duration
 from hushmeter.plot.figure import (
     BLUE,
@@ -76,10 +76,7 @@ def draw_battery(
 def _compare_controllers(case: BatteryCase, attacker: str) -> Picture:
     """Every controller on the same load, and what the attacker sees behind each."""
     runs = case.compare_controllers()
-    seen = {
-        name: mean_visibility(case.attack_behind(run.metered, attacker))
-        for name, run in runs.items()
-    }
+    seen = {name: mean_visibility(case.attack_behind(run, attacker)) for name, run in runs.items()}
     title = f"The same battery and load under every controller; attacker: {attacker}"
     return draw_controllers(runs, seen, title), controllers_columns(runs, seen)
 
@@ -88,7 +85,9 @@ def _sweep_capacity(case: BatteryCase, without: Score, attacker: str) -> Picture
     """Capacities from far too small to ample, and what the attacker sees behind each."""
     spread = case.mechanism.std * case.battery.hours / 1000
     widest = 12 * spread * np.sqrt(case.control.readings)
-    capacities = [float(capacity) for capacity in np.geomspace(spread / 2, widest, 12)]
+    # Less storage could not be charged for its trips.
+    least = 1.001 * case.battery.trip_kwh / max(1 - case.battery.charge, 1e-9)
+    capacities = np.geomspace(max(spread / 2, least), max(widest, 4 * least), 12).tolist()
     sweep = case.sweep_capacity(capacities, attacker)
     title = f"A battery that is too small does not hide the load; attacker: {attacker}"
     figure = draw_exposure(sweep, mean_visibility(without), title, case.battery.capacity_kwh)
@@ -144,12 +143,17 @@ def draw_operation(
     figure = new_figure(10, 7.2 if scores else 5.4)
     ratios = [2.4, 1.4, 2.0] if scores else [2.4, 1.4]
     panels = figure.subplots(len(ratios), 1, height_ratios=ratios)
-    hours = _hours(done)
+    # A line is interrupted at every gap, one entry before the run after it.
+    hours = np.insert(_hours(done), _gaps(done), np.nan)
     top, middle = panels[0], panels[1]
-    top.plot(hours, done.metered.readings / 1000, color=ORANGE, linewidth=0.6, label="metered")
-    top.plot(hours, done.load.readings / 1000, color=BLUE, linewidth=1.1, label="load of the house")
+    for values, color, width, label in (
+        (done.metered.readings, ORANGE, 0.6, "metered"),
+        (done.load.readings, BLUE, 1.1, "load of the house"),
+    ):
+        top.plot(hours, _broken(values / 1000, done), color=color, linewidth=width, label=label)
+    _shade_absence(top, hours, done)
     top.set_ylabel("power [kW]")
-    top.legend(frameon=False, ncols=2, loc="upper left", bbox_to_anchor=(0, 1.14))
+    top.legend(frameon=False, ncols=3, loc="upper left", bbox_to_anchor=(0, 1.14))
     _draw_charge(middle, hours, done)
     for axes in (top, middle):
         axes.set_xlim(0, hours[-1] if hours[-1] > 0 else 1)
@@ -159,12 +163,33 @@ def draw_operation(
     return finish_figure(figure, panels, title)
 
 
+def _gaps(done: Operation) -> IntArray:
+    """Positions of the readings after a gap."""
+    return np.flatnonzero(done.load.run_starts)[1:]
+
+
+def _broken(values: FloatArray, done: Operation) -> FloatArray:
+    """Values with a gap in the line wherever the readings have one."""
+    return np.insert(values, _gaps(done), np.nan)
+
+
+def _shade_absence(axes: Axes, hours: FloatArray, done: Operation) -> None:
+    """Shade the hours in which the storage is away and nothing is hidden."""
+    if done.battery.away is None:
+        return
+    for k, gap in enumerate(np.flatnonzero(np.isnan(hours))):
+        ends = hours[gap - 1] + done.load.interval_s / SECONDS_PER_HOUR, hours[gap + 1]
+        label = None if k else "away: nothing is hidden"
+        axes.axvspan(*ends, color=GREY, alpha=0.25, linewidth=0, label=label)
+
+
 def _draw_charge(axes: Axes, hours: FloatArray, done: Operation) -> None:
     """Draw the charge and mark the readings whose noise the battery could not follow."""
-    charge = 100 * done.state_of_charge
+    charge = _broken(100 * done.state_of_charge, done)
     axes.plot(hours, charge, color=GREEN, linewidth=1.2)
+    _shade_absence(axes, hours, done)
     if done.saturated.any():
-        where = done.saturated
+        where = np.insert(done.saturated, _gaps(done), False)
         axes.plot(hours[where], charge[where], "x", color=RED, markersize=4, label="noise cut off")
         axes.legend(frameon=False, loc="upper right")
     axes.set_ylim(-4, 104)
@@ -376,49 +401,56 @@ def _front_legend(
 
 
 def draw_menu(menu: Menu, variations: Mapping[str, Menu], title: str) -> Figure:
-    """Draw money against ε, what each side gets for it, and how the best ε depends on the terms."""
+    """Draw money, what each side gets, and how the best entry depends on the terms."""
     figure = new_figure(12, 4.4)
     money, use, vary = figure.subplots(1, 3, width_ratios=[1.25, 1.1, 0.9])
-    x = np.array([entry.epsilon for entry in menu.entries])
+    by_odds = menu.by == "odds"
+    x = _places(menu, [entry.odds if by_odds else entry.epsilon for entry in menu.entries])
     _draw_money(money, x, menu)
     _draw_use(use, x, menu)
     for row, other in enumerate(variations.values()):
         if other.worthwhile is not None:
-            vary.plot(other.worthwhile, (row, row), color=GREY, linewidth=4, alpha=0.4)
-            vary.plot(other.best.epsilon, row, "o", color=GREEN)
+            vary.plot(_places(menu, other.worthwhile), (row, row), color=GREY, lw=4, alpha=0.4)
+            vary.plot(_places(menu, [getattr(other.best, menu.by)]), [row], "o", color=GREEN)
     vary.set_yticks(range(len(variations)), list(variations))
     vary.invert_yaxis()
-    vary.set_xscale("log")
-    vary.set_xlabel("ε: worthwhile range (bar) and best value (dot)")
-    vary.set_xlim(x[0] / 1.15, x[-1] * 1.15)
+    label = "times out of 100 that the best attacker may be right" if by_odds else "ε"
+    vary.set_xlabel(f"{'odds' if by_odds else 'ε'}: worthwhile (bar), best (dot)")
+    for axes in (money, use):
+        axes.set_xlabel(label)
     for axes in (money, use, vary):
-        plain_log_ticks(axes.xaxis)
+        if by_odds:
+            axes.set_xlim(x[0] - 1, min(x[-1] + 1, 100))
+        else:
+            axes.set_xscale("log")
+            axes.set_xlim(x[0] / 1.15, x[-1] * 1.15)
+            plain_log_ticks(axes.xaxis)
     return finish_figure(figure, (money, use, vary), title)
 
 
+def _places(menu: Menu, values: Sequence[float]) -> FloatArray:
+    """Places on the axis: odds out of 100, or ε."""
+    return np.array(values) * (100 if menu.by == "odds" else 1)
+
+
 def _draw_use(use: Axes, x: FloatArray, menu: Menu) -> None:
-    """Draw how much of the data's use is left, and how visible one run of each appliance is."""
-    use.semilogx(
-        x,
-        [e.fidelity for e in menu.entries],
-        color=BLUE,
-        label="share of the hourly curve that is true",
-    )
-    forecast = [menu.load.forecast_w / e.forecast_w for e in menu.entries]
-    use.semilogx(
+    """Draw the quality for the buyer, and how visible one run of each appliance is."""
+    quality = [e.quality for e in menu.entries]
+    use.plot(x, quality, color=BLUE, label=f"quality for the use “{menu.buyer.use}”")
+    forecast = [menu.load.forecast_w / e.forecast_w if e.forecast_w else 1 for e in menu.entries]
+    use.plot(
         x, forecast, "--", color=GREEN, label="error of the forecast, without noise / with noise"
     )
     if menu.best.clusters is not None:
-        stay = [e.clusters for e in menu.entries]
-        use.semilogx(x, stay, ":", color=BLUE, label="days that stay in their cluster")
+        stay = [math.nan if e.clusters is None else e.clusters for e in menu.entries]
+        use.plot(x, stay, ":", color=BLUE, label="days that stay in their cluster")
     for i, name in enumerate(menu.names):
         if menu.harm[i]:
             seen = [e.visibility[i] for e in menu.entries]
             label = "appliances: visibility of one run" if i == _first(menu) else None
-            use.semilogx(x, seen, color=RED, linewidth=0.8, alpha=0.8, label=label)
+            use.plot(x, seen, color=RED, linewidth=0.8, alpha=0.8, label=label)
             near = int(np.abs(np.array(seen) - 0.22 - 0.11 * (i % 5)).argmin())
             use.annotate(name, (x[near], seen[near]), fontsize=6.5, color=RED)
-    use.set_xlabel("ε")
     use.set_ylim(0, 1.03)
     use.set_ylabel("share")
     use.legend(frameon=False, fontsize=7.5, loc="lower center", bbox_to_anchor=(0.5, 1.0))
@@ -428,14 +460,18 @@ def _draw_money(axes: Axes, x: FloatArray, menu: Menu) -> None:
     """Draw what the buyer would pay, what the household asks, and the surplus between them."""
     asked = np.array([e.compensation for e in menu.entries])
     paid = np.array([e.willingness - menu.buyer.handling for e in menu.entries])
-    axes.semilogx(x, paid, color=BLUE, label="the buyer would pay")
-    axes.semilogx(x, asked, "--", color=RED, label="the household asks")
+    axes.plot(x, paid, color=BLUE, label="the buyer would pay")
+    axes.plot(x, asked, "--", color=RED, label="the household asks")
+    gain = (paid >= asked).tolist()
     axes.fill_between(
-        x, asked, paid, where=(paid >= asked).tolist(), color=GREEN, alpha=0.15, label="surplus"
+        x, asked, paid, where=gain, interpolate=True, color=GREEN, alpha=0.15, label="surplus"
     )
-    axes.axvline(menu.best.epsilon, color=GREEN, linewidth=0.9)
-    axes.annotate(f" best ε = {menu.best.epsilon:.3g}", (menu.best.epsilon, 0), color=GREEN)
-    axes.set_xlabel("ε")
+    best = x[menu.entries.index(menu.best)]
+    axes.axvline(best, color=GREEN, linewidth=0.9)
+    low = min(asked.min(), paid.min())
+    side = "left" if best < (x[0] * x[-1]) ** 0.5 else "right"
+    words = f" best: {best:.3g} (ε = {menu.best.epsilon:.3g}) "
+    axes.annotate(words, (best, low), color=GREEN, ha=side)
     axes.set_ylabel("money per year")
     axes.legend(frameon=False, fontsize=7.5, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
 

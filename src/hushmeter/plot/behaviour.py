@@ -1,4 +1,4 @@
-"""Figures of the behaviour analysis: centres (Fig. 7), interchanges (Fig. 8), flows, stability.
+"""Figures of the behaviour analysis: centres (Fig. 7), interchanges (Fig. 8), stability.
 
 Every figure has a function that returns the data behind it as columns.
 """
@@ -31,7 +31,6 @@ def draw_clusters(result: Stability, name: str) -> dict[str, tuple[Figure, dict[
             centres_columns(result),
         ),
         "interchanges": (draw_interchanges(result, f"Where days go under noise ({name})"), moves),
-        "flows": (draw_flows(result, f"Clusters before and after noise ({name})"), moves),
         "stability": (
             draw_stability(result, f"What noise leaves of {k} clusters ({name})"),
             stability_columns(result),
@@ -125,8 +124,36 @@ def draw_interchanges(result: Stability, title: str) -> Figure:
         _draw_moves(axes, result, level, places, paint)
     bar = figure.colorbar(paint, ax=panels, shrink=0.75, pad=0.01)
     bar.set_label("share of the cluster's days that stay")
+    _explain_moves(figure, result)
     figure.suptitle(title, x=0.01, ha="left", fontsize=11)
     return figure
+
+
+def _explain_moves(figure: Figure, result: Stability) -> None:
+    """Write a legend for the circles and the arrows."""
+    from matplotlib.lines import Line2D
+
+    most = int(result.counts.max())
+    entries = [
+        Line2D([], [], marker="o", linestyle="none", color="black", fillstyle="none",
+               markersize=_area(days, most) ** 0.5, label=f"a cluster of {days} days")
+        for days in (most, max(1, most // 10))
+    ] + [
+        Line2D([], [], color=RED, linewidth=_width(share), marker=">", markersize=5,
+               label=f"{share:.0%} of a cluster’s days move along the arrow")
+        for share in (0.02, 0.2)
+    ]  # fmt: skip
+    figure.legend(handles=entries, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+
+
+def _area(days: Any, most: int) -> Any:
+    """Area of the circle of a cluster [points²]."""
+    return 30 + 420 * days / most
+
+
+def _width(share: float) -> float:
+    """Width of the arrow of a share of the days of a cluster [points]."""
+    return 0.5 + 6 * min(share, 0.4)
 
 
 def upper_bound_words(level: LevelStability) -> str:
@@ -158,7 +185,7 @@ def _draw_moves(
 ) -> None:
     """Draw the clusters and the largest moves between them at one noise scale."""
     stay = level.cluster_stay.mean(axis=0)
-    size = 30 + 420 * result.counts / result.counts.max()
+    size = _area(result.counts, result.counts.max())
     colours = paint.to_rgba(stay)
     axes.scatter(
         places[:, 0], places[:, 1], s=size, c=colours, edgecolors="black", linewidths=0.6, zorder=3
@@ -176,7 +203,7 @@ def _draw_moves(
                 "arrowstyle": "-|>",
                 "color": RED,
                 "alpha": 0.25 + 0.6 * min(4 * share, 1.0),
-                "linewidth": 0.5 + 6 * min(share, 0.4),
+                "linewidth": _width(share),
                 "shrinkA": 5,
                 "shrinkB": 6,
                 "connectionstyle": "arc3,rad=0.15",
@@ -209,7 +236,7 @@ def largest_moves(level: LevelStability, most: int) -> list[tuple[int, int, floa
 
 
 def interchanges_columns(result: Stability) -> dict[str, Any]:
-    """Return the data of `draw_interchanges` and `draw_flows`: one row per pair of clusters."""
+    """Return the data of `draw_interchanges`: one row per pair of clusters."""
     k = result.counts.size
     cells = np.arange(k * k)
     levels = result.levels
@@ -222,59 +249,6 @@ def interchanges_columns(result: Stability) -> dict[str, Any]:
         "profiles": np.concatenate([level.migration.ravel() for level in levels]),
         "source_stability": np.concatenate([np.repeat(share, k) for share in stay]),
     }
-
-
-def draw_flows(result: Stability, title: str) -> Figure:
-    """Draw the flow of days from clusters without noise (left) to clusters with noise (right).
-
-    There is one panel for each noise scale λ.
-    """
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import Normalize
-
-    levels = result.levels
-    figure = new_figure(3.1 * len(levels) + 0.9, 7.2)
-    panels = panel_grid(figure, len(levels), len(levels))
-    paint = ScalarMappable(Normalize(0.0, 1.0), COLOURS)
-    for axes, level in zip(panels, levels, strict=True):
-        _draw_ribbons(axes, level, paint)
-    bar = figure.colorbar(paint, ax=panels, shrink=0.6, pad=0.01)
-    bar.set_label("share of the cluster's days that stay")
-    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
-    return figure
-
-
-def _draw_ribbons(axes: Axes, level: LevelStability, paint: Any) -> None:
-    """Draw one ribbon for each pair of clusters; its width is the number of days."""
-    flows = level.migration
-    gap = 0.01 * flows.sum()
-    left, right = flows.sum(axis=1), flows.sum(axis=0)
-    left_base = np.concatenate([[0.0], np.cumsum(left + gap)[:-1]])
-    right_base = np.concatenate([[0.0], np.cumsum(right + gap)[:-1]])
-    colours = paint.to_rgba(level.cluster_stay.mean(axis=0))
-    left_next, right_next = left_base.copy(), right_base.copy()
-    bend = (1 - np.cos(np.linspace(0, np.pi, 24))) / 2
-    for source, target in np.argwhere(flows > 0):
-        flow = flows[source, target]
-        low = left_next[source] + (right_next[target] - left_next[source]) * bend
-        alpha = 0.28 if source == target else 0.75
-        axes.fill_between(
-            np.linspace(0.05, 0.95, 24), low, low + flow, color=colours[source], alpha=alpha,
-            linewidth=0,
-        )  # fmt: skip
-        left_next[source] += flow
-        right_next[target] += flow
-    axes.bar(0.025, left, 0.05, left_base, color=colours, edgecolor="black", linewidth=0.3)
-    axes.bar(0.975, right, 0.05, right_base, color="#CCCCCC", edgecolor="black", linewidth=0.3)
-    for i in np.flatnonzero(left > 0.6 * gap):
-        axes.text(-0.02, left_base[i] + left[i] / 2, str(i + 1), ha="right", va="center",
-                  fontsize=6)  # fmt: skip
-    axes.set_title(f"λ = {level.level.scale:.3g} kWh", fontsize=9)
-    axes.set_xticks([0.025, 0.975], ["without noise", "with noise"], fontsize=8)
-    axes.set_yticks([])
-    axes.set_xlim(-0.12, 1.0)
-    axes.set_ylim(left_base[-1] + left[-1] + gap, -gap)
-    axes.spines[:].set_visible(False)
 
 
 def draw_stability(result: Stability, title: str) -> Figure:

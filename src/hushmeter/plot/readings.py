@@ -46,6 +46,11 @@ def plot_trace(trace: Trace, title: str = "Readings") -> Figure:
     -------
     matplotlib.figure.Figure
         See `draw_trace`. Save it with `figure.savefig("trace.png")`.
+
+    Examples
+    --------
+    >>> hm.plot_trace(hm.Trace([120.0, 2120.0], 60.0, "2024-01-01T00:00Z")).axes[0].get_ylabel()
+    'meter [kW]'
     """
     return draw_trace(trace, title)[0]
 

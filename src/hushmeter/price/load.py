@@ -10,21 +10,22 @@ noise alone.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hushmeter.checks import FloatArray
+from hushmeter.checks import FloatArray, IntArray
 from hushmeter.errors import DataError, InputError
 from hushmeter.learn.kmedians import KMedians, assign_to
+from hushmeter.releases.labels import MODEL_DAYS
 from hushmeter.releases.restore import Estimate
 from hushmeter.trace import SECONDS_PER_HOUR, Trace
 
 if TYPE_CHECKING:
-    from hushmeter.noise.mechanism import Mechanism
-    from hushmeter.privacy.units import Unit
+    from hushmeter.releases.promise import Promise
 
 
 @dataclass(frozen=True)
@@ -43,16 +44,36 @@ class Load:
     # How the error grows with the noise; without it the naive forecast is used
     forecast: Forecast | None = None
 
+    # Standard deviations of days [kWh], months [kWh] and of the hours of the typical day [W], by
+    # purpose; what the readings are too short for is missing
+    spreads: Mapping[str, float] = field(default_factory=dict)
+
     @property
     def without_data_w(self) -> float:
         """Error of a buyer that only knows the mean [W]."""
         return self.hourly_sd_w if math.isnan(self.mean_w) else self.mean_w
 
-    def added_square(self, noise_w: float) -> float:
-        """What noise of this standard deviation on each hour adds to the square of the error."""
-        if self.forecast is None:
-            return noise_w**2
-        return max(self.forecast.square(noise_w) - self.forecast.square(0.0), 0.0)
+    def forecast_error(self, noise_w: float | None) -> float:
+        """Error of the forecast [W] if every hour has this noise; None if hours are not known.
+
+        A buyer whose forecast would be worse than the mean forecasts the mean.
+        """
+        if noise_w is None:
+            return self.without_data_w
+        added = noise_w**2
+        if self.forecast is not None:
+            added = max(self.forecast.square(noise_w) - self.forecast.square(0.0), 0.0)
+        return min(math.sqrt(self.forecast_w**2 + added), self.without_data_w)
+
+    def spread(self, purpose: str) -> float:
+        """Standard deviation of what a purpose needs, in its unit: the error without data."""
+        if purpose == "hour":
+            return self.hourly_sd_w
+        if purpose not in self.spreads:
+            what = "the typical day" if purpose == "profile" else f"{purpose}s"
+            length = "months of 30 days" if purpose == "month" else "days"
+            raise DataError(f"a buyer of {what} needs true readings of three complete {length}.")
+        return self.spreads[purpose]
 
 
 DAY, WEEK = 24, 168
@@ -173,13 +194,31 @@ def describe_load(trace: Trace | Estimate) -> Load:
     whole = np.full(int(steps[-1]) + 1, np.nan)
     whole[steps] = hourly.readings
     if released is None:
-        load = Load(math.sqrt(variance), math.sqrt(square), lag, naive_w=math.sqrt(square))
+        root = math.sqrt(square)
+        load = Load(math.sqrt(variance), root, lag, naive_w=root, spreads=_spreads(trace))
         return _with_forecast(load, fit_forecast(whole))
     load = _released_load(released, variance, square, len(hourly), len(pairs), lag)
     # Restored hours are smoother than the load, so that only the naive forecast can be corrected.
     noise = float((released.errors**2).mean()) / (len(released.trace) / len(hourly))
     plain = released.kind != "restored"
     return _with_forecast(load, fit_forecast(whole, noise) if plain else None)
+
+
+FEWEST = 3
+"""Smallest number of complete days or months from which their spread is computed."""
+
+
+def _spreads(trace: Trace) -> dict[str, float]:
+    """Standard deviations of the days, months and hours of the typical day of true readings."""
+    days = whole_days(trace)
+    if len(days) < FEWEST:
+        return {}
+    energies = days.sum(axis=1)
+    found = {"day": float(energies.std()), "profile": float(1000 * days.mean(axis=0).std())}
+    months = energies[: len(energies) // MODEL_DAYS * MODEL_DAYS].reshape(-1, MODEL_DAYS)
+    if len(months) >= FEWEST:
+        found["month"] = float(months.sum(axis=1).std())
+    return found
 
 
 def _with_forecast(load: Load, forecast: Forecast | None) -> Load:
@@ -239,6 +278,16 @@ class DayClusters:
     days: FloatArray  # Hourly energies of the household [kWh]
     centres: FloatArray  # Centres of the clusters [kWh]
 
+    @property
+    def labels(self) -> IntArray:
+        """The cluster of every true day."""
+        return assign_to(self.days, self.centres).labels
+
+    @property
+    def rest(self) -> float:
+        """Share of the days that are not in the most common cluster; at least one day."""
+        return max(1 - np.bincount(self.labels).max() / len(self.days), 1 / len(self.days))
+
 
 def cluster_days(trace: Trace, profiles: ArrayLike | None = None) -> DayClusters | None:
     """Return the household's complete days and the clusters to which a buyer assigns them.
@@ -269,26 +318,26 @@ def whole_days(trace: Trace) -> FloatArray:
     return np.ascontiguousarray(days[np.isfinite(days).all(axis=1)])
 
 
-def cluster_fidelity(mechanism: Mechanism, unit: Unit, known: DayClusters) -> float:
+def cluster_fidelity(promise: Promise, known: DayClusters) -> float:
     """Return the share of noisy days that stay in the cluster of the true day."""
     repeats = math.ceil(DRAWN_DAYS / len(known.days))
-    true = assign_to(known.days, known.centres).labels
-    noise = hourly_noise(mechanism, unit, repeats * known.days.size) / 1000
+    noise = hourly_noise(promise, repeats * known.days.size) / 1000
     noisy = np.tile(known.days, (repeats, 1)) + noise.reshape(-1, HOURS)
     found = assign_to(noisy, known.centres).labels
-    return float((found == np.tile(true, repeats)).mean())
+    return float((found == np.tile(known.labels, repeats)).mean())
 
 
-def hourly_noise(mechanism: Mechanism, unit: Unit, size: int) -> FloatArray:
+def hourly_noise(promise: Promise, size: int) -> FloatArray:
     """Return simulated noise of a given number of hourly means. [W]
 
-    The noise is normal if an hour has at least 30 released readings, and drawn from the mechanism
-    otherwise.
+    The noise is normal if an hour has at least 30 released readings or several tables share the
+    budget, and drawn from the mechanism otherwise.
     """
-    per_hour = max(1, round(SECONDS_PER_HOUR / (unit.interval_s * unit.window)))
-    if per_hour >= MANY_READINGS:
+    per_hour = max(1, round(SECONDS_PER_HOUR / promise.cells.interval_s))
+    if per_hour >= MANY_READINGS or promise.joint:
         normal = np.random.default_rng(SEED).standard_normal(size)
-        return normal * (mechanism.std / math.sqrt(per_hour))
-    draws = mechanism.sample(size * per_hour, rng=SEED).astype(np.float64) * mechanism.grid
-    means: FloatArray = draws.reshape(size, per_hour).mean(axis=1)
-    return means
+        assert promise.errors.hour_w is not None
+        return promise.errors.hour_w * normal
+    noise = promise.noise
+    drawn = np.float64(noise.grid) * noise.sample(size * per_hour, rng=SEED)
+    return np.asarray(drawn.reshape(size, per_hour).mean(axis=1))

@@ -18,11 +18,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from hushmeter.appliance import Appliance
 from hushmeter.checks import one_of, positive, seconds, whole
 from hushmeter.clock import check_zone
 from hushmeter.errors import InputError
 from hushmeter.formatting import duration_in_words
-from hushmeter.home import Appliance, Home
+from hushmeter.home import Home
 from hushmeter.noise import Mechanism, find_kind
 from hushmeter.noise.mechanism import Exact, MechanismOptions, clamp_bounds
 from hushmeter.privacy.sensitivity import IDEAL, Change, round_up
@@ -79,7 +80,6 @@ class Metered:
 
     Examples
     --------
-    >>> import hushmeter as hm
     >>> trace = hm.Trace([120.0, 2120.0], interval_s=6.0, start="2024-01-01T00:00Z")
     >>> facts = hm.metered(trace, zone="Europe/Berlin")
     >>> facts.interval_s, facts.readings, facts.times.readings.tolist()
@@ -113,6 +113,11 @@ def metered(trace: Trace, zone: str = "UTC") -> Metered:
     Returns
     -------
     Metered
+
+    Examples
+    --------
+    >>> hm.metered(hm.Trace([120.0] * 3, interval_s=60.0), zone="Europe/Berlin").readings
+    3
     """
     return Metered(trace.interval_s, trace.metering, zone, len(trace), times=without_values(trace))
 
@@ -346,7 +351,6 @@ def resolve_unit(
 
     Examples
     --------
-    >>> import hushmeter as hm
     >>> home = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)])
     >>> hm.resolve_unit("appliance", "run", interval_s=60, home=home, every="1h").l1
     105.0
@@ -481,6 +485,12 @@ def calibrate(
     InputError
         If a parameter is invalid, or if the meter differences a register whose effect is larger
         than that of the protected change.
+
+    Examples
+    --------
+    >>> unit = hm.resolve_unit("change", "reading", size=500.0, interval_s=60.0)
+    >>> hm.calibrate("laplace", 1.0, unit)
+    Laplace(epsilon=1, sensitivity=500, grid=1)
     """
     refuse_large_register(mechanism, unit)
     options: MechanismOptions = {"clamp": clamp}

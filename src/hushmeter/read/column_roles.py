@@ -79,7 +79,8 @@ def plan_times(task: Task, columns: Sequence[Column]) -> TimePlan:
     """Find the columns of the times."""
     if task.options.time_column is not None:
         chosen = find_named(task, columns, task.options.time_column)
-        return _with_partners(chosen, columns)
+        return _with_partners(chosen, _varied(columns))
+    columns = _varied(columns)
     candidates = [(_rank(column, columns), i) for i, column in enumerate(columns)]
     candidates = [(rank, i) for rank, i in candidates if rank is not None]
     if not candidates:
@@ -94,6 +95,14 @@ def plan_times(task: Task, columns: Sequence[Column]) -> TimePlan:
     return _with_partners(columns[min(candidates)[1]], columns)
 
 
+def _varied(columns: Sequence[Column]) -> Sequence[Column]:
+    """Without times that are the same in all rows, such as those of the query, beside others."""
+    times = [c for c in columns if c.kind in ("time", "date")]
+    fixed = [c for c in times if len(c.data.unique().drop_null()) < 2]
+    moving = any(c.kind == "time" and c not in fixed for c in times)
+    return [c for c in columns if c not in fixed] if moving and fixed else columns
+
+
 def _rank(column: Column, columns: Sequence[Column]) -> tuple[int, bool] | None:
     """How well a column suits as the time of a reading; None if it does not."""
     role = column.role
@@ -102,7 +111,8 @@ def _rank(column: Column, columns: Sequence[Column]) -> tuple[int, bool] | None:
         rank = ROLES[role]
     elif column.kind == "range":
         whole = read_clock(_range_start(column)) is None
-        rank = 1 if whole else None
+        # Beside other times, a range that many rows share is a period of bills.
+        rank = (6 if len(column.data.unique()) < 0.5 * len(column.data) else 1) if whole else None
     elif column.kind == "date":
         partner = _clock_of(columns, "start") or _clock_of(columns, "end")
         rank = (2 if partner else 5) + (role == "end") + 2 * (role == "other")
@@ -209,7 +219,7 @@ def _headerless(task: Task, columns: Sequence[Column], time: TimePlan) -> Plan:
     if len(others) != 1:
         raise task.error(
             f"has no header and {len(others)} columns of numbers: add a header, or name the "
-            "meter's column (`value_column=column_1`)."
+            f"meter's column (`value_column=NAME`; it may be {_shown(_candidates(others))})."
         )
     channel = re.fullmatch(r"(?:channel_\d+|mains)\.dat", task.path.name)
     return Plan(
@@ -233,7 +243,8 @@ def _names_meter(column: Column) -> bool:
     from pyarrow import types
 
     whole = types.is_integer(column.data.type) or types.is_string(column.data.type)
-    return whole and has_word(column.name, "meters") and not column.meaning.mains
+    mains = column.meaning.mains and not has_word(column.name, "ids")
+    return whole and has_word(column.name, "meters") and not mains
 
 
 def _refuse_inverter(task: Task, raw: RawTable, columns: Sequence[Column]) -> None:
@@ -296,6 +307,12 @@ def _named(columns: Sequence[Column]) -> str:
     return ", ".join(repr(column.name) for column in columns[:12])
 
 
+def _shown(columns: Sequence[Column]) -> str:
+    """Names of columns with their first values."""
+    firsts = [", ".join(str(v) for v in c.data.slice(0, 3).to_pylist()) for c in columns[:12]]
+    return "; ".join(f"{c.name}: {first}" for c, first in zip(columns, firsts, strict=False))
+
+
 def _refuse_balance(task: Task, values: Sequence[Column], numbers: Sequence[Column]) -> None:
     """Refuse a total beside what was fed into the grid, from which that may be subtracted."""
     exports = [c for c in numbers if c.meaning.flow == "export"]
@@ -322,9 +339,11 @@ def _choose(
     unused = [c.name for c in numbers if c not in wanted]
     if unused:
         task.notes.append(f"Columns that are no use of electricity: {', '.join(unused[:12])}.")
-    priced = any(c.meaning.flow == "price" for c in numbers)
-    if not wanted or (priced and not any(_is_known(c.meaning) for c in wanted)):
+    if not wanted:
         raise _nothing_wanted(task, numbers)
+    priced = any(c.meaning.flow == "price" for c in numbers)
+    if priced and not any(_is_known(c.meaning) for c in wanted):
+        raise _unclear(task, wanted)
     meter = next((c for c in wanted if c.name == "watts"), None)
     if meter is not None and time.names == {"timestamp"}:
         # The project's own layout: the other columns are circuits, whatever their names say.
@@ -347,11 +366,7 @@ def _choose(
             task.notes.append(f"Added up: {', '.join(c.name for c in plain)}.")
             return Plan(time, plain, need_all=True)
         if values is None:
-            raise task.error(
-                f"has no power column that is clearly that of the meter: it may be "
-                f"{_named(_candidates(group))}; name it (`value_column=NAME`, or NAME+NAME for "
-                "columns that are added)."
-            )
+            raise _unclear(task, group)
         return Plan(time, values, circuits)
     if len(values) > 1:
         task.notes.append(f"Added up: {', '.join(c.name for c in values)}.")
@@ -360,6 +375,15 @@ def _choose(
     if left:
         task.notes.append(f"Left out: {', '.join(left[:12])}.")
     return Plan(time, values, circuits, need_all=need_all)
+
+
+def _unclear(task: Task, group: Sequence[Column]) -> DataError:
+    """The question which column is the meter."""
+    return task.error(
+        f"has no power column that is clearly that of the meter: it may be "
+        f"{_named(_candidates(group))}; name it (`value_column=NAME`, or NAME+NAME for "
+        "columns that are added)."
+    )
 
 
 def _is_known(meaning: Meaning) -> bool:

@@ -18,7 +18,16 @@ import numpy as np
 from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.clock import SECOND
 from hushmeter.errors import DataError, InputError
-from hushmeter.read.headers import Layout, Meaning, find_unit, has_word, is_missing, read_meaning
+from hushmeter.read.headers import (
+    Layout,
+    Meaning,
+    find_unit,
+    has_word,
+    is_missing,
+    load_words,
+    read_meaning,
+    split_words,
+)
 from hushmeter.read.recording import Task, unit_factor
 from hushmeter.read.source import read_head, read_parquet, refuse_faults
 from hushmeter.read.text_table import RawTable, load_text, unique_names
@@ -30,6 +39,8 @@ CELL_UNIT = r"^\s*(?P<number>[-+]?[\d.,' ]*\d[.,]?)\s*(?P<unit>[kM]?Wh?)\s*$"
 NAMELESS = re.compile(r"column_\d+|Unnamed: \d+")
 PARQUET_MAGIC = b"PAR1"
 BALANCE_ROUNDING = 0.02
+# No counter of a home shows more, in whatever unit; sums of such numbers stay finite.
+LARGEST_NUMBER = 1e15
 DAY_NS = SECONDS_PER_DAY * SECOND
 HEADER_CLOCK = re.compile(r"(?i)\D*?(\d{1,2})[:.h](\d{2})(?::\d{2})?(?!\d)\s*(?:([ap])\.?m)?")
 NUMBERED = re.compile(r"(?i)(?:[a-z]{1,8}[ _.]*)?0*(\d{1,3})(?:[ _]*\(?k?wh\)?)?")
@@ -81,9 +92,13 @@ class Column:
                 ", neither a number nor a mark of a missing value: write 1234.5, or name the "
                 "meter's column (`value_column=`)."
             )
-        if np.isinf(values).any():
-            row = int(np.argmax(np.isinf(values)))
-            raise task.error(f": column {self.name!r} is {values[row]} in row {row}.")
+        absurd = np.abs(values) > LARGEST_NUMBER
+        if absurd.any():
+            row = int(np.argmax(absurd))
+            raise task.error(
+                f": column {self.name!r} is {values[row]:g} in row {row}, which no meter shows: "
+                "correct it, or name the meter's column (`value_column=`)."
+            )
         return values
 
 
@@ -139,6 +154,18 @@ def classify(task: Task, raw: RawTable) -> list[Column]:
         if column.kind == "number" and is_unix(column) and _are_dates(task, column):
             column.kind = "date"
         columns.append(column)
+    return _with_directions(columns)
+
+
+def _with_directions(columns: list[Column]) -> list[Column]:
+    """Abbreviations that say what was drawn and what was fed in only beside each other."""
+    for drawn, fed in load_words()["pairs"]:
+        named = {word: [c for c in columns if word in split_words(c.name)] for word in (drawn, fed)}
+        if all(named.values()):
+            for word, flow in ((drawn, "import"), (fed, "export")):
+                for column in named[word]:
+                    column.context = f"{column.context} {flow}"
+                    column.__dict__.pop("meaning", None)
     return columns
 
 
@@ -232,7 +259,7 @@ def is_unix(column: Column) -> bool:
     """True for numbers under a header of times, such as unix_ts."""
     if column.kind != "number" or column.meaning.unit is not None or is_number_of_day(column):
         return False
-    if has_word(column.name, "circuits"):
+    if has_word(column.name, "circuits") or column.meaning.flow == "price":
         return False
     if has_word(column.name, "stamps"):
         # "Usage date" is a time, and "usage by day" is none.
@@ -485,7 +512,8 @@ def _add_number(clock: RowTimes, column: Column, dates: IntArray) -> None:
     clock.good &= np.isfinite(values)
     known = values[clock.good]
     largest, smallest = int(known.max(initial=0)), int(known.min(initial=300))
-    from_one = smallest >= 1 and largest in (24, 25, 48, 50, 96, 100, 288, 300)
+    last = largest in (24, 25, 48, 50, 96, 100, 288, 300)
+    from_one = smallest >= 1 and (last or column.role == "end")
     a_day = next(n for n in (25, 50, 100, 300) if largest < n + 1)
     a_day = {25: 24, 50: 48, 100: 96, 300: 288}[a_day]
     size = DAY_NS // a_day
@@ -493,6 +521,8 @@ def _add_number(clock: RowTimes, column: Column, dates: IntArray) -> None:
     clock.ns = clock.written = dates + after
     if from_one or largest > a_day:
         clock.after_midnight = after
+    # A number names an interval and not its end: the hour that ends at 1 is the first one.
+    clock.stamp = "start" if from_one else clock.stamp
 
 
 def _add_end(task: Task, clock: RowTimes, plan: TimePlan) -> None:
@@ -573,7 +603,10 @@ def spread_days(task: Task, columns: Sequence[Column]) -> tuple[list[Column], Ra
         f"values ({unit})" if unit else "values", "", pa.array(values, from_pandas=True), ".",
         "number",
     )  # fmt: skip
-    kept = [c for i, c in enumerate(columns) if i not in set(places) and c is not dates[0]]
+    # What stands between the times of the day, such as marks of quality, belongs to single values.
+    inside = range(min(places), max(places) + 2)
+    kept = [c for i, c in enumerate(columns) if c is not dates[0]
+            and not (i in places or (i in inside and c.kind == "text"))]  # fmt: skip
     keys = [replace(c, data=c.data.take(pa.array(rows))) for c in kept if c.kind == "text"
             or (c.kind == "number" and c.names_meter)]  # fmt: skip
     table = [time, value, *keys]

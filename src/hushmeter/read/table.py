@@ -8,7 +8,7 @@ everything after that is the same for every source.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -36,21 +36,23 @@ from hushmeter.read.headers import (
     has_word,
     read_meaning,
 )
-from hushmeter.read.recording import Series, Task, unit_factor
+from hushmeter.read.recording import UTC_CLOCK, Rows, Series, Task, add_rows, unit_factor
 from hushmeter.read.regular_times import (
     ABSURD_MEAN_W,
     LARGEST_MEAN_W,
     LARGEST_READING_W,
     LEAST_W,
     LIKELY_W,
+    refuse_differing,
     refuse_mean,
 )
-from hushmeter.read.times import UTC_CLOCK, to_utc
+from hushmeter.read.times import to_utc
 from hushmeter.trace import SECONDS_PER_HOUR, iso
 
 HOUR = SECONDS_PER_HOUR * SECOND
 OTHER_FLOWS = ("export", "production", "battery")
 MANY_RISES = 20
+MOST_FLOWS = 12
 # An hour that the clock shows twice repeats some times, but fewer than several series do.
 LEAST_SPLIT = 0.05
 
@@ -91,22 +93,24 @@ def read_plan(task: Task, table: PlannedTable) -> Series:
         for part in parts
     ]
     _state_shares(task, plan, pieces, choice.added)
-    times, taken, durations, sentence = _combined(task, pieces)
+    added = _combined(task, pieces)
+    if stamp == "after" and added.times.size > 1:
+        added.times = added.times + int(np.median(np.diff(ascending(added.times))))
     series = Series(
-        times,
-        taken,
+        added.times,
+        added.values,
         layout.format if layout is not None else table.raw.kind,
         unit,
         factor,
         energy,
         tuple(c.name for c in plan.circuits),
         None,
-        None if plan.counter else durations,
+        None if plan.counter else added.durations,
         stamp=stamp,
         counter=plan.counter and energy,
         step=layout.step if layout is not None else None,
         added=len(plan.values or plan.circuits) * len(parts),
-        clock_changes=sentence + clock.remark,
+        clock_changes=pieces[0].clock + clock.remark,
         zone=task.options.tz or plan.time.zone,
         mains="metered" if plan.values else "sum of sub-meters",
         complete=task.options.changes == "no" or table.regular,
@@ -215,14 +219,11 @@ def _missing_rows(columns: Sequence[FloatArray], need_all: bool) -> BoolArray:
 
 
 @dataclass
-class _Piece:
-    """Rows of one series with their times in UTC."""
+class _Piece(Rows):
+    """Rows of one series with their places in the table."""
 
-    rows: IntArray
-    times: IntArray
-    values: FloatArray
-    durations: FloatArray | None
-    clock: str
+    rows: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    clock: str = UTC_CLOCK
 
 
 def _piece(
@@ -257,7 +258,7 @@ def _piece(
             ends = None if ends is None else ends[exists]
     durations = None if ends is None else (ends - times) / SECOND
     taken = values if rows.size == values.size else values[rows]
-    return _Piece(rows, times, taken, durations, sentence)
+    return _Piece(times, taken, durations, rows, sentence)
 
 
 def _counts_hours(local: IntArray, after: IntArray, exists: BoolArray) -> bool:
@@ -310,43 +311,13 @@ def _state_shares(
         task.private.append(f"Shares of what was added: {', '.join(shares)}.")
 
 
-def _combined(
-    task: Task, pieces: Sequence[_Piece]
-) -> tuple[IntArray, FloatArray, FloatArray | None, str]:
-    """The sum of several tariffs at every time; one piece stays as it is."""
-    first = pieces[0]
-    if len(pieces) == 1:
-        return first.times, first.values, first.durations, first.clock
-    every = np.unique(np.concatenate([piece.times for piece in pieces]))
-    total, known = np.zeros(every.size), np.zeros(every.size, dtype=np.bool_)
-    durations = None if first.durations is None else np.zeros(every.size)
-    for piece in pieces:
-        # Of equal rows of one tariff the last one counts.
-        times, last = np.unique(piece.times[::-1], return_index=True)
-        index = piece.times.size - 1 - last
-        if times.size < piece.times.size:
-            _refuse_different(task, piece)
-            task.notes.append("Rows that repeat a time within one tariff: one of each was kept.")
-        place = np.searchsorted(every, times)
-        there = np.isfinite(piece.values[index])
-        total[place[there]] += piece.values[index][there]
-        known[place[there]] = True
-        if durations is not None and piece.durations is not None:
-            durations[place] = piece.durations[index]
-    return every, np.where(known, total, np.nan), durations, first.clock
-
-
-def _refuse_different(task: Task, piece: _Piece) -> None:
-    """Refuse rows of one register that repeat a time with another value."""
-    order = np.argsort(piece.times, kind="stable")
-    same = np.diff(piece.times[order]) == 0
-    differ = same & (np.abs(np.diff(piece.values[order])) > 1e-9)
-    if differ.any():
-        when = iso(np.datetime64(int(piece.times[order][np.argmax(differ)]), "ns"))
-        raise task.error(
-            f"has different values of one register for one time, first at {when}: keep one "
-            "row for each time."
-        )
+def _combined(task: Task, pieces: Sequence[_Piece]) -> Rows:
+    """The sum of several tariffs at every time; equal rows of one tariff count once."""
+    if len(pieces) > 1 and any(np.unique(p.times).size < p.times.size for p in pieces):
+        for piece in pieces:
+            refuse_differing(task, piece)
+        task.notes.append("Rows that repeat a time within one tariff: one of each was kept.")
+    return add_rows(pieces)
 
 
 def _drop_copies(task: Task, series: Series) -> None:
@@ -429,21 +400,28 @@ class RowChoice:
         if self.unit is None and self._foreign:
             raise self.task.error(self._foreign)
         others = [c for c in keys if c not in units]
+        meters = [c for c in others if c.names_meter and not self._are_flows(rows, c)]
         if self.task.options.register is not None and keys:
             rows = self._asked(rows, keys, self.task.options.register, "register")
         else:
             for column in others:
-                if not column.names_meter:
+                if column not in meters:
                     rows = self._without_other_flows(rows, column)
         for column in others:
             self._refuse_source(rows, column)
-            if column.names_meter or self._is_home(column):
+            if column in meters or self._is_home(column):
                 self._refuse_meters(rows, column)
         if rows.size == 0:
             raise self.task.error("holds no readings of what was asked for.")
         for column in others:
             self._find_unit(rows, column)
-        return self._split(rows, [c for c in others if not c.names_meter])
+        return self._split(rows, [c for c in others if c not in meters])
+
+    def _are_flows(self, rows: IntArray, column: Column) -> bool:
+        """True if every name of a meter states a direction, such as grid_import: one meter."""
+        distinct = self._distinct(column, rows)
+        few = 1 < len(distinct) <= MOST_FLOWS
+        return few and all(read_meaning(text).flow for text in distinct)
 
     def _values(self, column: Column, rows: IntArray) -> Any:
         """The words of a column in some rows, as an array of text."""

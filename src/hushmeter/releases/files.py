@@ -7,14 +7,13 @@ receipt) beside the estimate and its standard error, and the public receipt rece
 private receipt lies beside either form, as OUT.private.json, so that a folder can be shared.
 
 A reader must never find new data beside an old receipt, or the reverse. The public receipt has the
-SHA-256 of every file, so that `hushmeter verify` detects every mixture, and `staged`
+SHA-256 of every file, so that `hushmeter verify` detects every mixture, and `publish_staged`
 makes sure that none exists at any moment, even if the power fails.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,7 +29,7 @@ from hushmeter.files import (
     parse_json,
     receipt_path,
     refuse_overwrite,
-    staged,
+    replace_together,
     table_bytes,
 )
 from hushmeter.releases.labels import CELLS
@@ -73,10 +72,20 @@ def private_path(data: Path) -> Path:
     return data.with_name(f"{data.name}.private.json")
 
 
+def paid_folder(data: Path) -> Path:
+    """Return the private folder of a release that waits for its payment or its publication."""
+    return data.with_name(f".{data.name}.paid")
+
+
 def refuse_existing(data: Path, force: bool) -> None:
     """Refuse a name of no known format, and a release that may not be replaced."""
     if is_file_form(data):
         meter_format(data)
+    if paid_folder(data).exists():
+        raise DataError(
+            f"{data} has an unfinished release that may be paid for; repeat its command with "
+            "--ledger, which publishes it without a further charge."
+        )
     refuse_overwrite(data, force)
     refuse_overwrite(private_path(data), force)
     if is_file_form(data):
@@ -93,29 +102,26 @@ def is_release(path: Path) -> bool:
     return False
 
 
-@contextmanager
-def staged_release(
+def save_release(
     release: Release, path: str | Path, *, force: bool = False, signing_key: str | Path | None
-) -> Iterator[tuple[list[Path], Callable[[], None]]]:
-    """Write a release under temporary names; give its files and what publishes them.
+) -> list[Path]:
+    """Write a release as a file or a folder, and return its files; see `Release.save`.
 
-    It is a file or a folder; see `Release.save`. An existing release is replaced as a whole. If it
-    cannot be written, it is either unchanged, or its receipt is gone; it is never mixed with the
-    new one.
+    An existing release is replaced as a whole. If it cannot be written, it is either unchanged, or
+    its receipt is gone; it is never mixed with the new one.
     """
     target = Path(path)
     refuse_existing(target, force)
     check_place(release.promise, target)
     written = release_contents(release, target, signing_key)
-    secret = private_path(target)
-    names = [
-        file
-        for place, content in written.items()
-        for file in ([place] if isinstance(content, bytes) else [place / name for name in content])
-        if file != secret
-    ]
-    with staged(written, private=[secret], force=force) as publish:
-        yield [*names, *([secret] if secret in written else [])], publish
+    replace_together(written, private=[private_path(target)], force=force)
+    return written_files(target)
+
+
+def written_files(target: Path) -> list[Path]:
+    """Return the files of a written release, the private receipt last."""
+    public = sorted(target.iterdir()) if target.is_dir() else [target, receipt_path(target)]
+    return [*public, *(path for path in (private_path(target),) if path.exists())]
 
 
 def release_contents(
@@ -233,6 +239,14 @@ def read_release(path: str | Path, receipt: str | Path | None = None) -> Release
     ------
     DataError
         If it has no receipt, or its files do not fit its receipt.
+
+    Examples
+    --------
+    >>> trace = hm.Trace([120.0, 2120.0], interval_s=60.0, start="2024-01-01T00:00Z")
+    >>> done = hm.Request(hide="kettle").resolve(hm.metered(trace)).release(trace)
+    >>> _ = done.save("out.csv")
+    >>> hm.read_release("out.csv").estimate.tolist() == done.estimate.tolist()
+    True
     """
     place = Path(path)
     stated = receipt_path(place) if receipt is None else Path(receipt)

@@ -428,3 +428,19 @@ def _bands(name: str, group: dict[str, BoolArray], cells: Cells) -> LabelledTabl
         return {**cells.month_names(rows), "band": words[band[rows]]}
 
     return _grouped(name, cells, [cells.months[1], band], names)
+
+
+def complete_days(cells: Cells) -> LabelledTable:
+    """The civil days of which no reading is missing from midnight to midnight.
+
+    A run that is moved to a time without readings would be missing from the sum of its day.
+    """
+    (days,) = make_tables(["days"], cells)
+    complete = cells.days.complete.copy()
+    if cells.shares is not None:
+        complete[cells.days.place[cells.shares < 1]] = False
+    whole = np.flatnonzero(complete)
+    place = np.full(days.size + 1, -1)
+    place[whole] = np.arange(whole.size)
+    columns = {name: np.asarray(values)[whole] for name, values in days.columns.items()}
+    return LabelledTable("days", place[days.labels], whole.size, cells.times.steps, columns=columns)

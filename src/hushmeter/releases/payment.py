@@ -1,7 +1,15 @@
-"""Paying for a release in a ledger, durably, before anything is published.
+"""Paying for a release in a ledger and publishing it, as one step that can be continued.
 
-Each civil day, in the time zone of the ledger, that a released value covers is paid for. If the
-release is then not written, the charge is kept: a crash may cost budget, but never privacy.
+Each civil day, in the time zone of the ledger, that a released value covers is paid for. The order
+of the steps is
+
+    write everything into .NAME.paid, with the bill → pay (durable) → rename → mark as released
+    → remove .NAME.paid
+
+The ledger charges a bill once, and the files are never made again. Whatever ends a step, the same
+command therefore goes on with the same files: what was paid for is published, and nothing is paid
+for twice. Before the payment nothing is published, and a place that cannot be written, or a full
+disk, costs nothing.
 """
 
 from __future__ import annotations
@@ -9,19 +17,43 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hushmeter import __version__
 from hushmeter.clock import local_times
-from hushmeter.errors import InputError
-from hushmeter.files import RECEIPT, sha256_of
+from hushmeter.errors import BudgetError, InputError
+from hushmeter.files import (
+    RECEIPT,
+    create_file,
+    flush_folder,
+    json_text,
+    make_folder,
+    move,
+    one_sentence,
+    parse_json,
+    publish_staged,
+    sha256_of,
+    stage,
+    take_lock,
+)
 from hushmeter.ledger import Charge, DayChange, Ledger, Price, open_ledger, period_price
 from hushmeter.ledger.charges import femto_delta, micro_epsilon, price_text
-from hushmeter.releases.files import staged_release
+from hushmeter.releases.files import (
+    check_place,
+    paid_folder,
+    private_path,
+    refuse_existing,
+    release_contents,
+    written_files,
+)
+from hushmeter.releases.receipt import describe_promise
+from hushmeter.trace import digest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,8 +62,55 @@ if TYPE_CHECKING:
     from hushmeter.releases.release import Release
     from hushmeter.trace import Trace
 
+BILL = "bill.json"
+"""The bill in the folder of a release that is not published yet."""
 
-@dataclass
+
+@dataclass(frozen=True)
+class Bill:
+    """What a release owes to a ledger. It is private, because it tells the readings apart."""
+
+    release: str  # Identity of the release in the ledger
+    meter: str
+    stream: str
+    terms: dict[str, Any]  # Public terms of the release, which the ledger records
+    days: list[str]  # Civil days that are charged
+    # Price of each day
+    micro: int
+    femto: int
+    # Keyed digest of the readings. The key is not kept, so that nobody can test guesses of the
+    # readings against the ledger.
+    digest: str
+    readings: str  # SHA-256 of the readings
+    head: str  # End of the ledger before the payment
+
+    @property
+    def charge(self) -> Charge:
+        """What the ledger records about the release."""
+        return Charge(self.release, self.stream, self.terms)
+
+    def pay(self, ledger: Ledger) -> Payment:
+        """Pay for all days, once, or for none.
+
+        Raise `BudgetError` if a day was released before in this stream or a cap does not allow the
+        release, and `DataError` if the ledger is another one or an older copy.
+        """
+        ledger.check_head(self.head)
+        ledger.spend(
+            self.charge,
+            micro=self.micro,
+            femto=self.femto,
+            meters=[self.meter] * len(self.days),
+            periods=self.days,
+            digest=self.digest,
+            source=self.meter,
+            all_or_nothing=True,
+        )
+        price = Price(self.micro, self.femto)
+        return Payment(len(self.days), price, ledger.protects, ledger.name)
+
+
+@dataclass(frozen=True)
 class Payment:
     """What a release paid: the price of each day, for the change that the ledger protects."""
 
@@ -39,7 +118,6 @@ class Payment:
     price: Price  # Price of each day
     protects: DayChange  # The change of a day that the ledger protects
     ledger: str  # Name of the ledger
-    _done: list[str] = field(default_factory=list, repr=False)
 
     @property
     def sentence(self) -> str:
@@ -49,39 +127,27 @@ class Payment:
             f"{self.ledger} was charged for {days}: each {price_text(self.price, self.protects)}."
         )
 
-    def written(self, sha256: str) -> None:
-        """Record the SHA-256 of the data file; call this after the file was written."""
-        self._done.append(sha256)
 
-
-@contextmanager
-def pay_for_release(
-    url: str, release: Release, *, meter: str, stream: str = "load"
-) -> Iterator[Payment]:
-    """Charge each civil day of a release to a meter in one of its streams.
-
-    The ledger records the release as written only if `Payment.written` is called inside the block.
-    Raise `InputError` if the cost cannot be stated, and `BudgetError` if a day was released before
-    in this stream or a cap does not allow the release; nothing is charged then.
-    """
+def bill_of(release: Release, ledger: Ledger, *, meter: str, stream: str = "load") -> Bill:
+    """Return what a release owes; raise `InputError` if its cost cannot be stated."""
     _refuse_free_releases(release)
     assert release.private is not None
-    unit = release.promise.unit
-    margin = unit.metering.copies - 1 + unit.metering.reach
-    charge = Charge(f"release-{secrets.token_hex(8)}", stream, _terms(release))
-    # The key is not kept, so that nobody can test guesses of the readings against the ledger.
-    digest = hmac.new(
-        secrets.token_bytes(32), release.private.input["sha256"].encode(), hashlib.sha256
-    ).hexdigest()
-    with open_ledger(url) as ledger:
-        times = release.promise.cells.times
-        days = covered_days(times, margin * unit.interval_s, ledger.protects.zone)
-        price = price_of(release.promise, ledger.protects, ledger.composition_delta)
-        _spend(ledger, charge, price, meter, days, digest)
-        payment = Payment(len(days), price, ledger.protects, ledger.name)
-        yield payment
-        if payment._done:
-            ledger.mark_released(charge, meter, payment._done[-1])
+    promise, protects = release.promise, ledger.protects
+    margin = promise.unit.metering.copies - 1 + promise.unit.metering.reach
+    price = price_of(promise, protects, ledger.composition_delta)
+    readings = str(release.private.input["sha256"])
+    return Bill(
+        f"release-{secrets.token_hex(8)}",
+        meter,
+        stream,
+        _terms(promise) | {"version": __version__},
+        covered_days(promise.cells.times, margin * promise.unit.interval_s, protects.zone),
+        price.micro,
+        price.femto,
+        hmac.new(secrets.token_bytes(32), readings.encode(), hashlib.sha256).hexdigest(),
+        readings,
+        str(ledger.head()),
+    )
 
 
 def save_paid(
@@ -96,17 +162,76 @@ def save_paid(
 ) -> tuple[list[Path], Payment]:
     """Write a release and pay for it; return its files and the payment.
 
-    It is paid for when all of it is on the disk under temporary names, so that a place that cannot
-    be written, or a full disk, costs nothing. After the payment it is only renamed.
+    If this is interrupted after the payment, `finish_paid` goes on.
     """
-    with (
-        staged_release(release, path, force=force, signing_key=signing_key) as (files, publish),
-        pay_for_release(url, release, meter=meter, stream=stream) as payment,
-    ):
-        publish()
+    check_place(release.promise, path)
+    with open_ledger(url) as ledger:
+        bill = bill_of(release, ledger, meter=meter, stream=stream)
+    contents, folder = release_contents(release, path, signing_key), paid_folder(path)
+    draft = folder.with_name(f"{folder.name}.{secrets.token_hex(4)}")
+    with _one_writer(path):
+        refuse_existing(path, force)
+        try:
+            with one_sentence(path):
+                stage(draft, contents, private=[private_path(path)])
+                create_file(draft / BILL, json_text(bill).encode())
+                flush_folder(draft)
+                move(draft, folder)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+        return _pay_and_publish(url, path, bill, force)
+
+
+def finish_paid(
+    url: str, promise: Promise, readings: Trace, path: Path, *, meter: str, stream: str, force: bool
+) -> tuple[list[Path], Payment]:
+    """Go on with a release that `save_paid` began; nothing is drawn or charged again.
+
+    Raise `InputError` if other readings, or other terms, are asked for now.
+    """
+    with _one_writer(path):
+        bill = Bill(**parse_json((paid_folder(path) / BILL).read_bytes()))
+        asked = (meter, stream, digest(readings), _terms(promise) | bill.terms)
+        if asked != (bill.meter, bill.stream, bill.readings, bill.terms | _terms(promise)):
+            raise InputError(
+                f"{path} has an unfinished release of other readings or with other options, which "
+                "may be paid for; repeat the command with which it was begun, or remove "
+                f"{paid_folder(path)}, which gives up what was paid."
+            )
+        return _pay_and_publish(url, path, bill, force)
+
+
+def _pay_and_publish(url: str, path: Path, bill: Bill, force: bool) -> tuple[list[Path], Payment]:
+    """Pay for a release that is complete on the disk, and publish it."""
+    folder = paid_folder(path)
+    again = "; it may be paid for: repeat the same command when that is mended"
+    with open_ledger(url) as ledger:
+        try:
+            payment = bill.pay(ledger)
+        except BudgetError:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        with one_sentence(path, more=again):
+            publish_staged(folder, path.parent, force=force)
         # The receipt of a folder has the SHA-256 of all its files.
-        payment.written(sha256_of(path / RECEIPT if path.is_dir() else path))
-    return files, payment
+        published = sha256_of(path / RECEIPT if path.is_dir() else path)
+        ledger.mark_released(bill.charge, bill.meter, published)
+    shutil.rmtree(folder, ignore_errors=True)
+    return written_files(path), payment
+
+
+@contextmanager
+def _one_writer(path: Path) -> Iterator[None]:
+    """Keep other processes from paying for, or publishing, a release of this name."""
+    name = path.with_name(f".{path.name}.lock")
+    with one_sentence(path):
+        make_folder(path.parent, public=True)
+        lock = take_lock(name, lambda: f"another process is writing {path}; wait for it.")
+    try:
+        yield
+    finally:
+        name.unlink(missing_ok=True)
+        lock.release()
 
 
 def covered_days(values: Trace, margin_s: float = 0.0, zone: str = "UTC") -> list[str]:
@@ -151,28 +276,10 @@ def _refuse_free_releases(release: Release) -> None:
         )
 
 
-def _terms(release: Release) -> dict[str, object]:
+def _terms(promise: Promise) -> dict[str, Any]:
     """Return the public terms of a release, which the ledger records."""
-    receipt = release.receipt
-    return {
-        "unit": receipt.unit,
-        "cells": receipt.cells,
-        "tables": list(receipt.tables),
-        "version": receipt.version,
-    }
-
-
-def _spend(
-    ledger: Ledger, charge: Charge, price: Price, meter: str, days: list[str], digest: str
-) -> None:
-    """Pay for all days of a release, or for none."""
-    ledger.spend(
-        charge,
-        micro=price.micro,
-        femto=price.femto,
-        meters=[meter] * len(days),
-        periods=days,
-        digest=digest,
-        source=meter,
-        all_or_nothing=True,
-    )
+    facts = describe_promise(promise)
+    kept = {name: facts[name] for name in ("unit", "cells", "tables")}
+    # A bill that was read again must have the same terms.
+    plain: dict[str, Any] = parse_json(json_text(kept))
+    return plain

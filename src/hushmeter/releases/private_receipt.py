@@ -26,7 +26,8 @@ from hushmeter.releases.receipt import Receipt, describe_readings, receipt_lines
 from hushmeter.trace import Trace, digest
 
 if TYPE_CHECKING:
-    from hushmeter.home import Appliance, Home
+    from hushmeter.appliance import Appliance
+    from hushmeter.home import Home
 
 PRIVATE_SCHEMA = "hushmeter-private-receipt-2"
 FIRST_READINGS = 12

@@ -25,13 +25,6 @@ import numpy as np
 
 from hushmeter.checks import FloatArray, IntArray, whole
 from hushmeter.errors import DataError, InputError
-from hushmeter.formatting import (
-    duration_in_words,
-    format_watt_hours,
-    format_watts,
-    out_of_100,
-    short_duration,
-)
 from hushmeter.noise import Mechanism, clamped
 from hushmeter.noise.gaussian import joint_epsilon, joint_odds
 from hushmeter.noise.losses import DELTA, Composition
@@ -52,26 +45,27 @@ from hushmeter.privacy.units import (
     Metered,
     Unit,
     metered,
-    order_in_words,
     refuse_unknown_rounding,
     resolve_unit,
 )
+from hushmeter.releases.guesses import Guess, guesses_about, promise_in_words
 from hushmeter.releases.labels import (
     CELLS,
     HOURLY_COST,
     Cells,
     LabelledTable,
     cells_of,
+    complete_days,
     make_tables,
     of_sums,
     rearrangement,
 )
 from hushmeter.releases.purposes import Errors, errors_of
-from hushmeter.releases.wishes import same_sums, still_shown
-from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Trace
+from hushmeter.trace import SECONDS_PER_DAY, Trace
 
 if TYPE_CHECKING:
-    from hushmeter.home import Appliance, Home
+    from hushmeter.appliance import Appliance
+    from hushmeter.home import Home
     from hushmeter.privacy.sensitivity import Change
     from hushmeter.releases.estimate import TableEstimate
     from hushmeter.releases.release import Release
@@ -81,9 +75,6 @@ EXACT_GRID = Fraction(1, 1000)
 
 EXACT_PARTS = 10**6
 """Parts of a watt to which a metered reading is rounded, where sums of readings must be exact."""
-
-SURE = 0.9995
-"""Odds from which an attacker is as good as certain."""
 
 FAR = 50.0
 """Squared length of a change, in units of σ², beyond which an attacker is certain in any case."""
@@ -114,20 +105,6 @@ class NoisyTable:
         return 0.0 if self.noise is None else self.noise.delta
 
 
-@dataclass(frozen=True)
-class Guess:
-    """How often the best attacker is right about one thing."""
-
-    name: str  # "run", "reading", "value", "unknown", "habit", "day", "file", "when" or "order"
-    about: str  # What the attacker guesses
-    odds: float  # Largest probability of being right
-
-    @property
-    def text(self) -> str:
-        """The odds out of 100, never rounded up to certainty."""
-        return out_of_100(min(self.odds, 1 - 1e-12))
-
-
 @dataclass(frozen=True, eq=False)
 class Promise:
     """What a release protects and what it costs; no reading has entered it.
@@ -152,6 +129,12 @@ class Promise:
         The home whose numbers calibrated the noise, for the private receipt; never published.
     accept_learnt : bool
         True if these numbers may be learnt from the readings themselves.
+
+    Examples
+    --------
+    >>> promise = hm.Request(hide="kettle", odds=60).resolve(hm.Metered(900))
+    >>> promise.noise.name, round(promise.odds, 2)
+    ('gaussian', 0.6)
     """
 
     unit: Unit
@@ -174,7 +157,7 @@ class Promise:
     @property
     def exact(self) -> bool:
         """True if no table has noise, because no protected change moves any of them."""
-        return not self._noises
+        return not self.noises
 
     @property
     def joint(self) -> bool:
@@ -189,16 +172,16 @@ class Promise:
     @property
     def lengths(self) -> FloatArray:
         """Largest change of every table that shares the budget, Euclidean [grid steps]."""
-        found = self._lengths(self.unit.changes)
-        return np.maximum(found, self._order_lengths) if self.unit.rearranged else found
+        found = self.lengths_for(self.unit.changes)
+        return np.maximum(found, self.order_lengths) if self.unit.rearranged else found
 
     @cached_property
-    def _order_lengths(self) -> FloatArray:
+    def order_lengths(self) -> FloatArray:
         """The same if use is rearranged: what the rounding of the meter moves."""
         moved = rearrangement(self.unit, self.cells)
         return np.array([moved.length(entry.table, self.grid) for entry in self.tables])
 
-    def _lengths(self, changes: Sequence[Change]) -> FloatArray:
+    def lengths_for(self, changes: Sequence[Change]) -> FloatArray:
         """The same for other changes; the account of a home asks for some of them repeatedly."""
         from hushmeter.releases.estimate import lengths_of
 
@@ -219,11 +202,11 @@ class Promise:
             return (1.0,) * len(self.tables)
         if self.exact:
             return (0.0,) * len(self.tables)
-        parts = (self.lengths / [noise.scale for noise in self._noises]) ** 2
+        parts = (self.lengths / [noise.scale for noise in self.noises]) ** 2
         return tuple((parts / parts.sum()).tolist())
 
     @property
-    def _noises(self) -> list[Mechanism]:
+    def noises(self) -> list[Mechanism]:
         """The noise of the tables that share the budget."""
         return [entry.noise for entry in self.tables if entry.noise is not None]
 
@@ -233,13 +216,13 @@ class Promise:
         if self.exact:
             return 0.0
         if self.joint:
-            return joint_epsilon(self._noises, self.lengths, self.delta)
+            return joint_epsilon(self.noises, self.lengths, self.delta)
         return self.noise.epsilon_of(self.unit)
 
     def epsilon_for(self, unit: Unit) -> float:
         """Return the ε of another unit with the same noise, such as one of a larger power."""
         if self.joint:
-            return joint_epsilon(self._noises, self._lengths(unit.changes), self.delta)
+            return joint_epsilon(self.noises, self.lengths_for(unit.changes), self.delta)
         return self.noise.epsilon_of(unit)
 
     @cached_property
@@ -248,19 +231,19 @@ class Promise:
         if self.exact:
             return 0.5
         if self.joint:
-            return joint_odds(self._noises, self.lengths)
+            return joint_odds(self.noises, self.lengths)
         return max(change_odds(self.noise, change) for change in self.unit.changes)
 
     @cached_property
     def unknown(self) -> UnknownMoment | None:
         """Odds of an attacker who does not know when a run happens; None for other spans."""
-        if self.unit.span != "run" or not self.unit.changes or self._days_long:
+        if self.unit.span != "run" or not self.unit.changes or self.lasts_days:
             return None
         found = [self.unknown_moment(change) for change in self.unit.changes]
         return max(found, key=lambda one: one.habit_odds)
 
     @property
-    def _days_long(self) -> bool:
+    def lasts_days(self) -> bool:
         """True if the hidden use lasts a day or longer, as that of a day at home does."""
         return max(change.seconds for change in self.unit.changes) >= LONGEST_DAY_S
 
@@ -271,136 +254,13 @@ class Promise:
 
     @cached_property
     def guesses(self) -> tuple[Guess, ...]:
-        """How often the best attacker is right, from one moment to the whole file.
-
-        The first row is what the request is about. A day of usual use is always among the others.
-        """
-        changes, span = self.unit.changes, self.unit.span
-        if not changes:
-            return self._order_guesses()
-        if span == "when":
-            return (
-                Guess("when", "at which of two times of the day it happened", self.odds),
-                Guess("day", "whether it happened on a day, which the sums of days show", 1.0),
-            )
-        days = [self.unit.usual_day(change) for change in changes]
-        size = format_watt_hours(max(day.energy for day in days) / SECONDS_PER_HOUR)
-        odds = self.odds if span == "day" else max(map(self._odds_about, days))
-        day = Guess("day", f"a whole day of usual use, up to {size}", odds)
-        count = self.cells.days.days.size
-        rows = self._single_guesses(changes, day)
-        if count > 1:
-            found = self._file_odds(days, odds, count)
-            rows.append(Guess("file", f"all {count} days together", found))
-        return (*rows, *self._order_guesses())
-
-    def _single_guesses(self, changes: Sequence[Change], day: Guess) -> list[Guess]:
-        """The rows about one use, one released value and one day, the requested one first."""
-        span, unknown = self.unit.span, self.unknown
-        rows = [day]
-        length = self.cells.interval_s
-        if self.tables[0].name == CELLS and length <= max(change.seconds for change in changes):
-            one = f"one released value ({short_duration(length)}), at a known time"
-            odds = max(self._one_cell(change, DELTA).odds for change in changes)
-            rows.insert(span == "day", Guess("value", one, odds))
-        # Sums of days move alike at all times of the day.
-        if unknown is not None and unknown.moments > 1 and unknown.odds < self.odds:
-            many = f"{unknown.moments} times of the day"
-            rows[:0] = [
-                Guess("unknown", f"one use at one of {many}, all equally likely", unknown.odds),
-                Guess("habit", "one use, if half of all are at one known time", unknown.habit_odds),
-            ]
-        if span == "run" and self._days_long:
-            days = [one for one in changes if one.seconds >= 2 * LONGEST_DAY_S]
-            used = format_watt_hours(max(one.energy for one in changes) / SECONDS_PER_HOUR)
-            named = f"whether up to {used} were used within {_days_in_words(changes)}"
-            return [Guess("run" if days else "day", named, self.odds), *(rows if days else ())]
-        if span == "run":
-            rows.insert(0, Guess("run", "one use, at a known time", self.odds))
-        if span == "reading":
-            one = f"one metered reading ({short_duration(self.unit.interval_s)}), at a known time"
-            rows.insert(0, Guess("reading", one, self.odds))
-        return rows
-
-    def _order_guesses(self) -> tuple[Guess, ...]:
-        """The row about when electricity was used, if that is hidden."""
-        ways = self.unit.rearranged
-        if not ways:
-            return ()
-        lengths = self._order_lengths
-        odds = joint_odds(self._noises, lengths) if lengths.any() else 0.5
-        return (Guess("order", f"{order_in_words(ways)}, in the whole file", odds),)
-
-    def _odds_about(self, change: Change) -> float:
-        """Odds of the best attacker about any change in all tables."""
-        if self.joint:
-            return joint_odds(self._noises, self._lengths([change]))
-        return change_odds(self.noise, change)
-
-    def _file_odds(self, days: Sequence[Change], day_odds: float, count: int) -> float:
-        """Upper bound of the odds about `count` days of usual use together.
-
-        If at most m days share a label, a table moves by at most √(count·m) times as far as for one
-        day (Cauchy and Schwarz for every label). Only Gaussian noise has such a simple rule.
-        """
-        if day_odds > SURE:
-            return day_odds
-        if self.joint:
-            shared = [self._days_in_a_label(entry.table) for entry in self.tables]
-            lengths = self._lengths(days) * np.sqrt(count * np.array(shared))
-            return max(day_odds, joint_odds(self._noises, lengths))
-        if not self.noise.shares_budget:
-            return 1.0
-        grid = float(self.grid)
-        length = max(day.l2 / grid + math.sqrt(day.touches) for day in days)
-        found = joint_odds([self.noise], np.array([length * math.sqrt(2 * count)]))
-        return max(day_odds, found)
-
-    def _days_in_a_label(self, table: LabelledTable) -> int:
-        """Most days that share a sum of a table; a cell may belong to the end of a day as well."""
-        inside = table.labels >= 0
-        pairs = np.stack([table.labels[inside], self.cells.days.place[inside]])
-        return int(np.bincount(np.unique(pairs, axis=1)[0]).max(initial=0)) + 1
+        """How often the best attacker is right, from one moment to the whole file."""
+        return guesses_about(self)
 
     @property
     def sentences(self) -> tuple[str, str]:
         """Two sentences: what is hidden, and to which odds, always with those of a whole day."""
-        first, *others = self.guesses
-        coin = "a coin is right 50 times"
-        ways = self.unit.rearranged
-        if not self.unit.changes:
-            return (
-                f"Hidden: {self.unit.sentence}.",
-                f"{self._relation} Not hidden: {still_shown(ways)}.",
-            )
-        odds = f"more than {first.text} times out of 100"
-        if self.unit.span == "when":
-            how = "with less noise" if self.unit.day_scale else "exactly"
-            return (
-                f"Hidden: {self.unit.sentence}.",
-                f"Nobody who has the released values can be right {odds} about which of two times "
-                f"of the day it was; {coin}. The sums of the days are published {how} and show "
-                "whether it ran. This holds for homes that feed nothing into the grid.",
-            )
-        day = "".join(
-            f", and about {guess.about}, more than {guess.text} times"
-            for guess in others
-            if guess.name == "day"
-        )
-        more = f" {self._relation} Not hidden: {still_shown(ways)}." if ways else ""
-        return (
-            f"Hidden: {_hidden(self.unit)}.",
-            "Nobody who has the released values can be right about whether it happened "
-            f"{odds}{day}; {coin}.{more}",
-        )
-
-    @property
-    def _relation(self) -> str:
-        """Which files cannot be told apart, if use is rearranged."""
-        metering = self.unit.metering
-        stated = bool(metering.resolution_w or metering.register_step_w)
-        odds = self._order_guesses()[0].odds
-        return same_sums(self.unit.rearranged, odds, rounding_stated=stated)
+        return promise_in_words(self)
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -461,9 +321,9 @@ class Promise:
         """Return ε at delta, and the odds of the best attacker, for a change in all tables."""
         if not self.joint:
             return compose_change(self.noise, change, delta)
-        lengths = self._lengths([change])
-        epsilon = joint_epsilon(self._noises, lengths, self.delta)
-        return Composition(change.touches, epsilon, epsilon, joint_odds(self._noises, lengths))
+        lengths = self.lengths_for([change])
+        epsilon = joint_epsilon(self.noises, lengths, self.delta)
+        return Composition(change.touches, epsilon, epsilon, joint_odds(self.noises, lengths))
 
     def unknown_moment(self, change: Change) -> UnknownMoment:
         """Bound the odds of an attacker who must find a change among the moments of one day.
@@ -474,9 +334,9 @@ class Promise:
         """
         if not self.joint:
             return unknown_moment(self.noise, change)
-        lengths = self._lengths([change])
-        known = joint_odds(self._noises, lengths)
-        squares = [(s * n.grid / n.scale) ** 2 for s, n in zip(lengths, self._noises, strict=True)]
+        lengths = self.lengths_for([change])
+        known = joint_odds(self.noises, lengths)
+        squares = [(s * n.grid / n.scale) ** 2 for s, n in zip(lengths, self.noises, strict=True)]
         apart = () if change.register_w else (CELLS, "typical-day", "typical-week")
         shared = sum(s for s, e in zip(squares, self.tables, strict=True) if e.name not in apart)
         own = sum(squares)
@@ -504,15 +364,15 @@ class Promise:
         return ApplianceAccount(
             name,
             watts,
-            reading=self._one_cell(change("reading"), delta),
+            reading=self.compose_cell(change("reading"), delta),
             run=None if run is None else self.compose(run, delta),
             run_readings=None if run is None else run.overlapped,
             day=self.compose(change("day"), delta),
             unknown=None if run is None else self.unknown_moment(run),
         )
 
-    def _one_cell(self, change: Change, delta: float) -> Composition:
-        """Return ε and odds if an appliance is on during the whole of one cell."""
+    def compose_cell(self, change: Change, delta: float) -> Composition:
+        """Return ε at delta and the odds if a change lasts for the whole of one cell."""
         if not self.joint:
             return compose(self.noise, one_value(change), delta)
         length = self.cells.interval_s
@@ -664,30 +524,6 @@ class Promise:
         return np.asarray(noisy * float(self.grid.numerator) / float(self.grid.denominator))
 
 
-def _hidden(unit: Unit) -> str:
-    """What a unit hides; one use with its energy, power and length."""
-    if unit.span != "run" or len(unit.changes) > 1:
-        return unit.sentence
-    use = unit.changes[0]
-    if use.seconds >= LONGEST_DAY_S:
-        return (
-            f"whether somebody was at home for {_days_in_words(unit.changes)}: any use of up to "
-            f"{format_watt_hours(use.energy / SECONDS_PER_HOUR)} and {format_watts(use.watts)} "
-            "above the base load"
-        )
-    return (
-        f"any use of up to {format_watt_hours(use.energy / SECONDS_PER_HOUR)} and "
-        f"{format_watts(use.watts)} that lasts up to {duration_in_words(use.seconds)}, such as one "
-        f"run of the {use.name}"
-    )
-
-
-def _days_in_words(changes: Sequence[Change]) -> str:
-    """The number of days that the longest of some changes lasts."""
-    count = round(max(change.seconds for change in changes) / LONGEST_DAY_S)
-    return "one day" if count == 1 else f"{count} days"
-
-
 def _split_cells(tables: Sequence[NoisyTable]) -> tuple[NoisyTable | None, list[NoisyTable]]:
     """Return the table of the cells, if it is published, and the tables of sums."""
     first = tables[0] if tables[0].name == CELLS else None
@@ -704,22 +540,6 @@ def _same_shares(one: Cells, other: Cells) -> bool:
     if one.shares is None or other.shares is None:
         return one.shares is other.shares
     return bool(np.allclose(one.shares, other.shares, atol=1e-6))
-
-
-def complete_days(cells: Cells) -> LabelledTable:
-    """The civil days of which no reading is missing from midnight to midnight.
-
-    A run that is moved to a time without readings would be missing from the sum of its day.
-    """
-    (days,) = make_tables(["days"], cells)
-    complete = cells.days.complete.copy()
-    if cells.shares is not None:
-        complete[cells.days.place[cells.shares < 1]] = False
-    whole = np.flatnonzero(complete)
-    place = np.full(days.size + 1, -1)
-    place[whole] = np.arange(whole.size)
-    columns = {name: np.asarray(values)[whole] for name, values in days.columns.items()}
-    return LabelledTable("days", place[days.labels], whole.size, cells.times.steps, columns=columns)
 
 
 def check_interval(trace: Trace, unit: Unit) -> None:
@@ -794,6 +614,13 @@ def account(
     ------
     InputError
         If a parameter is missing or invalid.
+
+    Examples
+    --------
+    >>> home = hm.Home([hm.Appliance("kettle", 2000.0), hm.Appliance("fridge", 120.0)])
+    >>> found = hm.account(hm.Laplace(epsilon=1.0, sensitivity=2000.0), home, readings=24)
+    >>> [round(one.reading.odds, 2) for one in found]
+    [0.7, 0.51]
     """
     length = SECONDS_PER_DAY / whole("readings", readings) if interval_s is None else interval_s
     unit = resolve_unit(interval_s=length, home=home)

@@ -85,6 +85,13 @@ class Release:
         The part of the receipt for the household alone; None if the release was read from files.
     restored : (means, deviations) or None
         Restored cells [W], which replace the noisy ones in the estimate; see `hm.restore`.
+
+    Examples
+    --------
+    >>> trace = hm.Trace([120.0, 2120.0], interval_s=60.0, start="2024-01-01T00:00Z")
+    >>> done = hm.Request(hide="kettle").resolve(hm.metered(trace)).release(trace, rng=1)
+    >>> done.view_names
+    ('hours', 'days', 'months', 'register')
     """
 
     promise: Promise
@@ -250,13 +257,11 @@ class Release:
         list of Path
             The written files.
         """
-        from hushmeter.releases.files import staged_release
+        from hushmeter.releases.files import save_release
 
         if self.restored is not None:
             raise InputError("restored values are not a release; save what `hm.restore` returns.")
-        with staged_release(self, path, force=force, signing_key=signing_key) as (files, publish):
-            publish()
-        return files
+        return save_release(self, path, force=force, signing_key=signing_key)
 
 
 def release(
@@ -305,6 +310,13 @@ def release(
         count how the meter rounds, or a number was learnt from the same readings.
     DataError
         If a reading cannot be released, or no cell is complete. Nothing is released then.
+
+    Examples
+    --------
+    >>> trace = hm.Trace([120.0, 2120.0], interval_s=60.0, start="2024-01-01T00:00Z")
+    >>> unit = hm.resolve_unit("change", "reading", size=500.0, interval_s=60.0)
+    >>> hm.release(trace, hm.calibrate("laplace", 1.0, unit), unit, rng=1).receipt.epsilon
+    1.0
     """
     _check_types(trace, mechanism, unit)
     promise = promise_of(mechanism, unit, metered(trace, unit.zone), home)
@@ -352,6 +364,12 @@ def release_views(
     Returns
     -------
     Release
+
+    Examples
+    --------
+    >>> day = hm.Trace([120.0] * 48, interval_s=1800.0, start="2024-01-01T00:00Z")
+    >>> hm.release_views(day, hide="kettle", rng=1).view_names
+    ('hours', 'days', 'months', 'typical-day', 'register')
     """
     from hushmeter.releases.request import Request
 

@@ -19,7 +19,15 @@ import numpy as np
 
 from hushmeter.checks import FloatArray
 from hushmeter.errors import DataError, InputError
-from hushmeter.noise import MECHANISMS, Gaussian, Mechanism, clamped, find_kind
+from hushmeter.noise import (
+    DEFAULT_KIND,
+    MECHANISMS,
+    SHARING_KIND,
+    Gaussian,
+    Mechanism,
+    clamped,
+    find_kind,
+)
 from hushmeter.noise.gaussian import analytic_epsilon, joint_sigmas
 from hushmeter.noise.mechanism import Exact, coarser, exact
 from hushmeter.noise.samplers import gaussian_fits
@@ -90,7 +98,7 @@ def at_epsilon(request: Request, metered: Metered, epsilon: Exact) -> Promise:
     unit = request.unit(metered, every)
     if request.several:
         return _share(request, metered, unit, _cells(request, metered, every), epsilon)
-    return _series(request, metered, unit, request.mechanism or "laplace", epsilon)
+    return _series(request, metered, unit, request.mechanism or DEFAULT_KIND, epsilon)
 
 
 def _series(request: Request, metered: Metered, unit: Unit, name: str, epsilon: Exact) -> Promise:
@@ -144,7 +152,7 @@ def _share(request: Request, metered: Metered, unit: Unit, cells: Cells, epsilon
     from hushmeter.releases.estimate import divide_budget
 
     delta = float(exact("delta", request.delta))
-    refuse_large_register("gaussian", unit)
+    refuse_large_register(SHARING_KIND, unit)
     tables = check_tables(request.tables, cells)
     finest = best_grid(unit) if request.grid is None else exact("grid", request.grid)
     made = partial(
@@ -165,7 +173,7 @@ def _share(request: Request, metered: Metered, unit: Unit, cells: Cells, epsilon
         used = np.flatnonzero(shares)
         if [tables[j].name for j in used] == [CELLS]:
             # No other table is worth its share.
-            return _series(request, metered, unit, "gaussian", epsilon)
+            return _series(request, metered, unit, SHARING_KIND, epsilon)
         wanted = float(exact("epsilon", epsilon)), delta
         sigmas = joint_sigmas(*wanted, lengths[used], shares[used]) * (1 + 1e-12)
         if all(map(gaussian_fits, sigmas)):
@@ -324,7 +332,7 @@ def least_error(requests: Sequence[Request], metered: Metered) -> Promise:
     units = [request.unit(metered, _cell_length(request, metered)) for request in requests]
     each = [_error_of_one_watt(unit, purpose) for unit in units]
     # Gaussian noise is the fastest to search and nearly always wins. The order saves time only.
-    slow = [not find_kind(request.mechanism or "gaussian").shares_budget for request in requests]
+    slow = [not find_kind(request.mechanism or SHARING_KIND).shares_budget for request in requests]
     order = sorted(range(len(units)), key=lambda i: (slow[i], each[i] * units[i].l2))
     best: tuple[tuple[float, float, float], Promise] | None = None
     refused: InputError | None = None

@@ -34,6 +34,7 @@ from hushmeter.files import (
     refuse_overwrite,
     table_bytes,
 )
+from hushmeter.privacy.units import refuse_rearranging
 from hushmeter.releases.files import (
     estimate_columns,
     folder_contents,
@@ -111,6 +112,14 @@ def verify(path: str | Path, *, key: str | Path | None = None) -> Verification:
     -----
     `verify` shows that the file and its receipt belong together and do not contradict each other.
     It cannot show that the publisher added the noise that the receipt describes.
+
+    Examples
+    --------
+    >>> trace = hm.Trace([120.0, 2120.0], interval_s=60.0, start="2024-01-01T00:00Z")
+    >>> done = hm.Request(hide="kettle").resolve(hm.metered(trace)).release(trace)
+    >>> _ = done.save("out.csv")
+    >>> hm.verify("out.csv").problems
+    ()
     """
     place = Path(path)
     if not place.exists():
@@ -245,6 +254,12 @@ def _check_promise(path: Path, receipt: Receipt, release: Release) -> str:
     unit, clamp = release.promise.unit, release.promise.clamp
     if unit.protect == "range" and (clamp is None or unit.largest_watts != clamp[1] - clamp[0]):
         raise DataError(f"the receipt of {path} protects another range than its clamp.")
+    if unit.rearranged:
+        refuse_rearranging(unit.metering)
+    if not unit.changes and (unit.protect, unit.span) != ("order", "file"):
+        raise DataError(f"the receipt of {path} protects neither a use nor the order of all use.")
+    if not math.isclose(unit.interval_s * unit.window, release.promise.cells.interval_s):
+        raise DataError(f"the receipt of {path} states other readings of a cell than its length.")
     del again["sources"]
     for name, value in again.items():
         compare_entries(f"the receipt of {path}", name, stated[name], value)

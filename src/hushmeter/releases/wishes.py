@@ -19,10 +19,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from hushmeter.appliance_kinds import Household, catalogue
+from hushmeter.appliance import QUANTITIES, QUANTITY, Appliance, Household, catalogue
 from hushmeter.errors import InputError
 from hushmeter.formatting import out_of_100
-from hushmeter.home import QUANTITIES, QUANTITY, Appliance
 from hushmeter.privacy.units import BETWEEN_DAYS, KEPT, LONGEST_DAY_S, WITHIN_DAYS, order_in_words
 from hushmeter.trace import SECONDS_PER_HOUR
 

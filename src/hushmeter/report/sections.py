@@ -576,11 +576,10 @@ def _menu_row(entry: dict[str, Any], best: bool) -> Row:
     """Return one row of the menu; that of the best ε is shaded."""
     odds = min((1 + max(entry["visibility"])) / 2, 1 - 1e-12)
     words = (
-        f"{entry['epsilon']:.3g}" + (" (best)" if best else ""),
+        out_of_100(min(entry["odds"], 1 - 1e-12)) + (" (best)" if best else ""),
+        f"{entry['epsilon']:.3g}",
         format_watts(entry["forecast_w"]),
-        f"{100 * entry['fidelity']:.1f}",
-        "–" if entry["clusters"] is None else f"{100 * entry['clusters']:.1f}",
-        out_of_100(max(entry["accuracy"])),
+        f"{100 * entry['quality']:.1f}",
         out_of_100(odds),
         f"{entry['compensation']:.2f}",
         f"{entry['willingness']:.2f}",

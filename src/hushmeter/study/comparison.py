@@ -270,18 +270,58 @@ def local_exponents(epsilon: ArrayLike, accuracy: ArrayLike) -> FloatArray:
 
 def tell_rate(epsilon: ArrayLike, accuracy: ArrayLike) -> str:
     """Return words about the exponents and slopes of a curve, for the claims 1/ε and linear."""
+    return judge_rate(epsilon, accuracy)[0].because
+
+
+RATE_TOLERANCE, MOST_OF_THE_RANGE = 0.1, 0.9
+"""A rate is 1/ε, or a slope constant, if it is so within this share in most of the range."""
+
+
+def judge_rate(epsilon: ArrayLike, accuracy: ArrayLike) -> tuple[Statement, Statement]:
+    """Judge “at the rate 1/ε” and “linear in ln(1/ε)”, which exclude each other, for one curve."""
     found = local_exponents(epsilon, accuracy)
     x, rows = _check(epsilon, accuracy)
     slopes = np.diff(rows[0]) / np.diff(x)
     known = found[np.isfinite(found)]
+    words = ("the accuracy decreases at the rate 1/ε", "the accuracy is linear in ln(1/ε)")
     if known.size == 0:
-        return "the accuracy does not fall"
-    near = float((np.abs(known - 1) < 0.1).mean())
-    return (
+        because = "the accuracy does not fall"
+        return Statement(words[0], False, because), Statement(words[1], False, because)
+    near = float((np.abs(known - 1) < RATE_TOLERANCE).mean())
+    mean = (rows[0][-1] - rows[0][0]) / (x[-1] - x[0])
+    alike = float((np.abs(slopes - mean) < RATE_TOLERANCE * abs(mean)).mean())
+    because = (
         f"exponent of the lost accuracy from {known.max():.2f} to {known.min():.2f}, within 0.1 of "
         f"1 (the rate 1/ε) in {near:.0%} of the range; slope per unit of ln(1/ε) from "
-        f"{slopes.max():+.3f} to {slopes.min():+.3f} (a line would have one slope)"
+        f"{slopes.max():+.3f} to {slopes.min():+.3f}, within a tenth of the mean slope in "
+        f"{alike:.0%} of the range"
     )
+    return (
+        Statement(words[0], near > MOST_OF_THE_RANGE, because),
+        Statement(words[1], alike > MOST_OF_THE_RANGE, because),
+    )
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement of the paper about a figure, and whether it holds here."""
+
+    words: str  # The statement
+    holds: bool | None  # None if the 95 % interval of a difference contains zero: undecided
+    because: str  # The numbers behind the verdict
+    against_f1: bool = False  # Whether F1 contradicts a statement that holds by α
+
+    @property
+    def verdict(self) -> str:
+        """“holds”, “holds by α, not by F1”, “does not hold” or “undecided”."""
+        if self.holds and self.against_f1:
+            return "holds by α, not by F1"
+        return {True: "holds", False: "does not hold", None: "undecided"}[self.holds]
+
+    @property
+    def row(self) -> tuple[str, str]:
+        """The statement as a row of the details of a caption."""
+        return f"“{self.words}”", f"{self.verdict}: {self.because}"
 
 
 SLOPE = "slope, "

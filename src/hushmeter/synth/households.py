@@ -124,12 +124,20 @@ class Habits:
         Weekday (0 is Monday) and hour at which a tumble dryer runs for two hours every week.
     later : tuple of int and float, optional
         Number of the day from which on people get up later, and by how many hours.
+    shifted_h : float or tuple of float
+        Hours by which people get up and go to bed later than others; several numbers follow each
+        other from week to week, as for shift workers.
+    outings : tuple of float, optional
+        Chance of an absence on a day without work away from home, and its mean length [h]. By
+        default the home is empty for one to three hours around noon on every second day.
     """
 
     works_away: bool | None = None
     trips_per_month: float = 1.0
     weekly: tuple[int, int] | None = None
     later: tuple[int, float] | None = None
+    shifted_h: float | tuple[float, ...] = 0.0
+    outings: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         non_negative("trips_per_month", self.trips_per_month)
@@ -145,6 +153,7 @@ class _Life:
     wake: float
     bed: float
     powers: dict[str, float]
+    outings: tuple[float, float] | None
     runs: dict[str, list[tuple[float, float, float]]] = field(default_factory=dict)
     present: list[tuple[float, float]] = field(default_factory=list)
 
@@ -209,7 +218,6 @@ def household(
 
     Examples
     --------
-    >>> import hushmeter as hm
     >>> home = hm.synth.household(days=14, interval_s=900, seed=1)
     >>> len(home.trace), len(home.diary.days)
     (1344, 14)
@@ -219,19 +227,24 @@ def household(
         raise InputError(f"interval_s must divide a day, got {interval:g} s.")
     rng = np.random.default_rng(seed)
     first = _first_day(start)
-    life = _draw_habits(rng, check_zone(zone), appliances, habits.works_away)
+    life = _draw_habits(rng, check_zone(zone), appliances, habits)
     away = _draw_trips(life, count, habits.trips_per_month)
     base = life.between(30, 160)
     written = []
+    wake, bed = life.wake, life.bed
+    shifts = np.atleast_1d(habits.shifted_h).tolist()
     for number in range(count):
         if habits.later is not None and number == habits.later[0]:
-            life.wake += habits.later[1]
+            wake += habits.later[1]
+        shift = shifts[number // 7 % len(shifts)]
+        life.wake, life.bed = wake + shift, bed + shift
         written.append(_live(life, first + timedelta(days=number), away[number]))
     if habits.weekly is not None:
         _run_weekly(life, [d for d in written if not d.away], habits.weekly)
     span = life.utc(first, 0), life.utc(first + timedelta(days=count), 0)
     _run_cycles(life, span)
     _run_by_weather(life, first, count)
+    _run_timer(life, first, count)
     runs = {name: np.array(sorted(rows)) for name, rows in life.runs.items()}
     watts = base + _means(runs.values(), span, interval)
     if solar_w:
@@ -254,7 +267,7 @@ def _draw_habits(
     rng: np.random.Generator,
     zone: str,
     appliances: Iterable[str] | None,
-    works_away: bool | None,
+    habits: Habits,
 ) -> _Life:
     """Draw what stays the same from day to day."""
     names = tuple(APPLIANCES)
@@ -264,9 +277,9 @@ def _draw_habits(
     else:
         chosen = [one_of("appliance", name, names) for name in appliances]
     powers = {name: float(rng.uniform(*APPLIANCES[name])) for name in chosen}
-    away = bool(rng.random() < 0.6) if works_away is None else works_away
+    away = bool(rng.random() < 0.6) if habits.works_away is None else habits.works_away
     wake, bed = float(rng.uniform(5.75, 7.5)), float(rng.uniform(21.75, 23.75))
-    return _Life(rng, zone, away, wake, bed, powers)
+    return _Life(rng, zone, away, wake, bed, powers, habits.outings)
 
 
 def _draw_trips(life: _Life, days: int, per_month: float) -> list[bool]:
@@ -288,6 +301,13 @@ def _live(life: _Life, day: date, away: bool) -> DiaryDay:
     leave = back = None
     if life.works_away and not weekend and life.chance(0.92):
         leave, back = wake + life.between(1.0, 1.6), life.between(16.8, 18.3)
+        # People who get up late work in shifts.
+        back = back if leave < back - 4 else wake + 11
+    elif life.outings is not None:
+        if life.chance(life.outings[0]):
+            leave = life.between(wake + 0.5, max(wake + 0.5, bed - 5))
+            length = 0.5 + float(life.rng.exponential(life.outings[1]))
+            back = min(leave + length, bed - 0.5)
     elif life.chance(0.5):
         leave = life.between(10.0, 15.0)
         back = leave + life.between(0.8, 3.0)
@@ -421,6 +441,14 @@ def _run_cycles(life: _Life, span: tuple[float, float]) -> None:
             start += length + usual_off * life.between(0.9, 1.1)
 
 
+def _run_timer(life: _Life, first: date, days: int) -> None:
+    """Run a pump of a swimming pool for the same hours of every day."""
+    if "pool pump" in life.powers:
+        hour, length = life.between(7, 14), life.between(3, 8) * SECONDS_PER_HOUR
+        for day in (first + timedelta(days=k) for k in range(days)):
+            life.add("pool pump", life.utc(day, hour), length, life.powers["pool pump"])
+
+
 def _run_by_weather(life: _Life, first: date, days: int) -> None:
     """Heat and cool by the temperature outside, also while people are asleep or away.
 
@@ -489,6 +517,7 @@ APPLIANCES = {
     "air conditioner": (900.0, 2500.0),
     "electric heating": (1500.0, 5000.0),
     "storage heater": (2000.0, 5000.0),
+    "pool pump": (700.0, 1500.0),
 }
 """Smallest and largest power of the appliances that a household can have [W]."""
 USES: dict[str, Callable[[_Life, DiaryDay, Stretches], None]] = {

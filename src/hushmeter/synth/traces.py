@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from hushmeter.appliance import Appliance
 from hushmeter.checks import (
     BoolArray,
     FloatArray,
@@ -26,7 +27,7 @@ from hushmeter.checks import (
     whole,
 )
 from hushmeter.errors import InputError, UnknownNameError
-from hushmeter.home import Appliance, Home
+from hushmeter.home import Home
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Runs, Trace
 
 START = "2024-01-15T00:00Z"

@@ -36,6 +36,7 @@ from hushmeter.theory.exact import (
     series_accuracy,
     switch_vector,
 )
+from hushmeter.theory.information import laplace_information, series_information
 from hushmeter.theory.one_shot import Bound
 from hushmeter.theory.universal import laplace_limit
 from hushmeter.trace import Trace
@@ -59,6 +60,12 @@ class Bounds:
         it is outside (0, 1).
     groups : tuple of GroupBounds
         With `hierarchical`: the bounds m_i and M_i of every hierarchy, largest powers first.
+
+    Examples
+    --------
+    >>> home = hm.Home([hm.Appliance("kettle", 2000.0), hm.Appliance("fridge", 120.0)])
+    >>> hm.bounds(home, epsilon=1.0, sensitivity=10.0, max_switches=1).lower.vacuous
+    True
     """
 
     form: str
@@ -314,8 +321,12 @@ class BoundCurves:
     printed: Bounds
     integral: Bounds
     limit: FloatArray  # Accuracy that no attacker exceeds: see `switch_limit`
+    # Bits of one reading about on and off, equally likely: the mean over the appliances
+    information: FloatArray
     floor: float  # Accuracy α of the answer “nothing switched”
     max_switches: int  # Largest number U of switches
+    tolerance: float  # The home's tolerance δ [W]
+    largest_tolerance: float  # Domain of Theorem 3: its bound can be positive for smaller δ [W]
 
     def columns(self) -> dict[str, FloatArray]:
         """All curves as columns of one table; the bounds are raw values."""
@@ -325,6 +336,7 @@ class BoundCurves:
             "scale_w": self.scale,
             "exact": self.exact,
             "universal_limit": self.limit,
+            "information_bits": self.information,
             "nothing_switched": np.full_like(self.epsilon, self.floor),
         }
         for form in ("corrected", "printed", "integral"):
@@ -435,25 +447,30 @@ def bound_curves(
         form: bounds(home, values, sensitivity=width, max_switches=most, form=form)
         for form in ("corrected", "printed", "integral")
     }
+    common: dict[str, Any] = {
+        "epsilon": values,
+        "scale": scale,
+        "information": laplace_information(home.powers[:, None], scale).mean(axis=0),
+        "tolerance": home.tolerance,
+        "largest_tolerance": n / (2 + one_shot.recovery_constant(home.powers)),
+    }
     if trace is not None:
         counts = trace.switches[~trace.run_starts].sum(axis=1)
         forms["corrected"] = _observed_bounds(home, scale, counts)
         return BoundCurves(
-            epsilon=values,
-            scale=scale,
             exact=exact_curve(home, scale, trace=trace),
             limit=observed_limit(home, trace, scale),
             floor=1 - float(counts.mean()) / n,
             max_switches=int(counts.max()),
+            **common,
             **forms,
         )
     return BoundCurves(
-        epsilon=values,
-        scale=scale,
         exact=exact_curve(home, scale, max_switches=most),
         limit=switch_limit(laplace_limit(home.powers[:, None], scale), share).mean(axis=0),
         floor=1 - share,
         max_switches=most,
+        **common,
         **forms,
     )
 
@@ -489,16 +506,22 @@ class SeriesCurves(SeriesBounds):
     ----------
     exact : array, shape (E,)
         E[α_m] before error correction, over the readings after the first one.
+    information : array, shape (E, 2)
+        Lower and upper bound of the bits for each reading that the whole series contains about
+        the states of an appliance: the mean over the appliances; see `series_information`.
     floor : float
         Accuracy of the answer that the first state lasts for ever.
     """
 
     exact: FloatArray
+    information: FloatArray
     floor: float
 
     def columns(self) -> dict[str, FloatArray]:
         """All curves as columns of one table; the bounds are raw values."""
-        return {**super().columns(), "exact": self.exact}
+        lower, upper = self.information.T
+        bits = {"information_lower_bits": lower, "information_upper_bits": upper}
+        return {**super().columns(), "exact": self.exact, **bits}
 
 
 def series_curves(
@@ -562,8 +585,23 @@ def series_curves(
         found.readings,
         home.check(trace).sentences,
         exact=np.array([series_accuracy(home, trace, mechanism=m)[1:].mean() for m in mechanisms]),
+        information=np.array([_information(home, trace, m) for m in mechanisms]),
         floor=float((states[1:] == states[0]).mean()),
     )
+
+
+def _information(home: Home, trace: Trace, mechanism: Laplace) -> tuple[float, float]:
+    """Bounds of the bits for each reading, with the switches of a trace as Markov chains."""
+    states, inside = trace.truth(), ~trace.run_starts[1:]
+    before, after = states[:-1][inside], states[1:][inside]
+    total = np.zeros(2)
+    for watts, was, now in zip(home.powers.tolist(), before.T, after.T, strict=True):
+        chain = [float(now[~was].mean()), float(1 - now[was].mean())] if was.any() else [0, 0]
+        # The state of an appliance that never switches is no secret.
+        if not was.all() and sum(chain) > 0:
+            total += series_information(watts, mechanism, chain, len(trace))
+    lower, upper = (total / (len(home) * len(trace))).tolist()
+    return lower, upper
 
 
 def series_bounds(

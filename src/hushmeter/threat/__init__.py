@@ -43,3 +43,7 @@ def __getattr__(name: str) -> Any:
         if name in names.split():
             return getattr(import_module(f"hushmeter.threat.{module}"), name)
     raise AttributeError(f"module 'hushmeter.threat' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

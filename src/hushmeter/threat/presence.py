@@ -1,10 +1,10 @@
 """Is somebody at home in this hour? With labels of other days, and without.
 
-Two chains over the hours of a day see the released values through the likelihood of their noise.
-*Without labels*, an empty home draws what the home draws in its quietest hours, and people at home
-are active in about two hours out of three; when people leave and return is public knowledge. *With
-labels*, the distributions and the chances come from the labelled days, and a logistic regression
-joins both chains with the likelihoods of the hours around.
+The released values are seen through the likelihood of their noise. *Without labels*, a chain over
+the hours of a day tells an empty home, which draws what it draws in its quietest hours, from people
+at home, who are active in most hours; the chances to leave and to return are those of simulated
+households. *With labels*, the distributions of both answers come from the labelled days, and a
+logistic regression joins their likelihood ratios in the hours around with the clock.
 """
 
 from __future__ import annotations
@@ -15,30 +15,28 @@ import numpy as np
 
 from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.errors import DataError
-from hushmeter.learn.rhythm import Days, deconvolve, forward_backward, point_likelihoods
+from hushmeter.learn.rhythm import POINTS, Days, deconvolve, forward_backward, point_likelihoods
 from hushmeter.threat.contract import Threat
 
-POINTS = 48
-"""Support points of the distributions of power."""
-WIDTH = (6.0, 0.06)
-"""Width of a support point: watts, and share of its power."""
-QUIET = 0.35
-"""Share of the hours, the quietest ones, from which the search for an empty home starts."""
+QUIET = 0.3
+"""Share of the hours from 6 to 22 h in which a simulated household has nobody at home. The search
+for an empty home starts from as many hours, the quietest ones."""
 IDLE = 0.3
-"""Share of the hours at home in which the home draws no more than an empty one."""
-CHANGE, BUSY_CHANGE, CALM_CHANGE = 0.15, 0.3, 0.12
-"""Chance to leave or return within an hour: at weekends, and on working days in the hours in which
-most people do so (7 to 10 h and 16 to 20 h) and in other hours."""
+"""Share of the hours at home in which the home draws no more than an empty one; between 0.15 and
+0.45, the share of right answers about simulated households changes by 0.02 at most."""
+RETURN, LEAVE = (0.25, 0.06, 0.19), (0.15, 0.05, 0.05)
+"""Chances to return and to leave within an hour in simulated households: on working days from 16 to
+20 h (return) or from 7 to 10 h (leave), in their other hours, and at weekends."""
 AT_FIRST = 0.95
 """Chance that somebody is at home before the first hour of a day."""
 ROUNDS = 15
 """Steps of the EM algorithm without labels."""
 MIXED = 0.02
 """Share of the distribution of all hours in that of each answer."""
-PRIOR_DAYS = 6.0
-"""Days by which the mean chance to change counts at every hour."""
-WINDOWS = (1, 3, 5, 9)
+WINDOWS = (1, 3, 9)
 """Hours whose mean likelihood ratio is used."""
+MOST_RATIO = 3.0
+"""Largest logarithm of the likelihood ratio of one hour."""
 PENALTIES = (1.0, 3.0, 10.0, 30.0)
 """Ridge penalties of the regression, from which cross-validation over the known days chooses."""
 FOLDS = 4
@@ -84,11 +82,6 @@ class Presence(Threat[Days]):
         return np.stack([1 - chance, chance], axis=-1)
 
 
-def _likelihoods(days: Days, support: FloatArray) -> FloatArray:
-    """Likelihood of every support point under the noise, shape (D, S, K); 1 where unknown."""
-    return point_likelihoods(days.watts, days.noise_w, support, WIDTH)
-
-
 def _support(days: Days) -> FloatArray:
     """Support points from nothing to the largest load [W]."""
     most = float(np.nanmax(days.watts)) if np.isfinite(days.watts).any() else 300.0
@@ -99,7 +92,7 @@ def _support(days: Days) -> FloatArray:
 
 def without_labels(days: Days) -> FloatArray:
     """Return the probability that somebody is at home, without any label, shape (D, S)."""
-    likelihood = _likelihoods(days, _support(days))
+    likelihood = point_likelihoods(days.watts, days.noise_w, _support(days))
     rows = likelihood[np.isfinite(days.watts)]
     if not len(rows):
         raise DataError("presence needs at least one known reading.")
@@ -132,20 +125,19 @@ def _update(weights: FloatArray, shares: FloatArray, rows: FloatArray) -> FloatA
 
 def _public_changes(days: Days) -> FloatArray:
     """Chances to return and to leave at every slot, shape (D, S, 2)."""
-    hours = days.hours % 24
-    back = np.where((hours >= 16) & (hours < 20), BUSY_CHANGE, CALM_CHANGE)
-    leave = np.where((hours >= 7) & (hours < 10), BUSY_CHANGE, CALM_CHANGE)
-    working = np.stack([back, leave], axis=-1)
-    chances = np.where(days.working[:, None, None], working, CHANGE)
-    return np.asarray(1 - (1 - chances) ** (days.slot_s / 3600))
+    hours, chances = days.hours % 24, []
+    for (busy, calm, weekend), (first, stop) in ((RETURN, (16, 20)), (LEAVE, (7, 10))):
+        working = np.where((hours >= first) & (hours < stop), busy, calm)
+        chances.append(np.where(days.working[:, None], working, weekend))
+    return np.asarray(1 - (1 - np.stack(chances, axis=-1)) ** (days.slot_s / 3600))
 
 
 class _Labelled:
-    """Distributions and chances of labelled days, and features of any days."""
+    """Distributions of the power of labelled days by answer, and features of any days."""
 
     def __init__(self, known: Days, answers: IntArray) -> None:
         self._points = _support(known)
-        likelihood = _likelihoods(known, self._points)
+        likelihood = point_likelihoods(known.watts, known.noise_w, self._points)
         usable = np.isfinite(known.watts) & (answers >= 0)
         whole = deconvolve(likelihood[usable], np.full(POINTS, 1 / POINTS))
         self._weights = np.array(
@@ -154,45 +146,20 @@ class _Labelled:
                 for a in (0, 1)
             ]
         )
-        self._change = _counted_changes(answers)
-        first = answers[np.arange(len(answers)), np.argmax(answers >= 0, axis=1)]
-        self._start = float(((first == 1).sum() + 1) / (len(answers) + 2))
 
     def features(self, days: Days) -> FloatArray:
         """Return what the regression uses about every slot, shape (D, S, F)."""
-        density = _likelihoods(days, self._points) @ self._weights.T
-        ratio = np.clip(np.log(density[..., 1] / density[..., 0]), -3, 3)
-        change = np.broadcast_to(self._change, density.shape).copy()
-        forward, backward, _ = forward_backward(density, change, self._start)
-        columns = [_logit((forward * backward)[..., 1]), _logit(without_labels(days))]
-        columns += [_window(ratio, width) for width in WINDOWS]
-        columns.append(np.broadcast_to(ratio.mean(axis=1, keepdims=True), ratio.shape))
+        likelihood = point_likelihoods(days.watts, days.noise_w, self._points)
+        absent, present = np.moveaxis(likelihood @ self._weights.T, -1, 0)
+        ratio = np.clip(np.log(present / absent), -MOST_RATIO, MOST_RATIO)
+        columns = [_window(ratio, width) for width in WINDOWS]
         angle = 2 * np.pi * days.hours / 24
-        waves = [f(k * angle) for k in (1, 2) for f in (np.cos, np.sin)]
-        kind = np.broadcast_to(days.working[:, None].astype(float), ratio.shape)
-        columns += [np.broadcast_to(w, ratio.shape) for w in waves]
-        columns += [kind, *(kind * w for w in waves), np.ones(ratio.shape)]
-        return np.stack(columns, axis=-1)
-
-
-def _counted_changes(answers: IntArray) -> FloatArray:
-    """Chances to change at every slot of labelled days, shape (S, 2)."""
-    before, after = answers[:, :-1], answers[:, 1:]
-    both = (before >= 0) & (after >= 0)
-    leave, stay = np.zeros((2, answers.shape[1], 2))
-    for state in (0, 1):
-        here = both & (before == state)
-        leave[1:, state] = (here & (after != state)).sum(axis=0)
-        stay[1:, state] = (here & (after == state)).sum(axis=0)
-    mean = leave.sum(axis=0) / np.maximum(leave.sum(axis=0) + stay.sum(axis=0), 1)
-    left, kept = (np.apply_along_axis(_blur, 0, counts) for counts in (leave, stay))
-    chances = (left + PRIOR_DAYS * mean) / (left + kept + PRIOR_DAYS)
-    return np.asarray(np.clip(chances, 0.01, 0.9))
-
-
-def _blur(counts: FloatArray) -> FloatArray:
-    padded = np.pad(counts, 1, mode="edge")
-    return np.asarray(0.25 * padded[:-2] + 0.5 * padded[1:-1] + 0.25 * padded[2:])
+        kind = days.working[:, None].astype(float)
+        columns += [ratio.mean(axis=1, keepdims=True), kind]
+        for wave in (np.cos(angle), np.sin(angle)):
+            columns += [wave[None], kind * wave]
+        columns.append(np.ones((1, 1)))
+        return np.stack([np.broadcast_to(c, ratio.shape) for c in columns], axis=-1)
 
 
 def _window(values: FloatArray, width: int) -> FloatArray:
@@ -202,11 +169,6 @@ def _window(values: FloatArray, width: int) -> FloatArray:
     low = np.maximum(0, slots - width // 2)
     high = np.minimum(values.shape[1], slots + width // 2 + 1)
     return np.asarray((total[:, high] - total[:, low]) / (high - low))
-
-
-def _logit(chance: FloatArray) -> FloatArray:
-    inside = np.clip(chance, 0.01, 0.99)
-    return np.asarray(np.log(inside / (1 - inside)))
 
 
 def _regress(

@@ -8,7 +8,7 @@ answer depends on the private readings: it is for the household alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from math import comb
@@ -18,16 +18,15 @@ import numpy as np
 from scipy.special import betaincinv
 from scipy.stats import norm
 
-from hushmeter.checks import BoolArray, IntArray, RngLike, whole
+from hushmeter.checks import BoolArray, FloatArray, RngLike, whole
 from hushmeter.errors import DataError
-from hushmeter.learn.habits import DAY_STARTS_H
 from hushmeter.learn.statements import Finding, Findings, best_guesses, findings
 from hushmeter.releases.files import read_release
 from hushmeter.releases.labels import CELLS
 from hushmeter.releases.promise import Promise
 from hushmeter.releases.release import Release, View
 from hushmeter.releases.verify import verify
-from hushmeter.trace import JOULES_PER_KWH, SECONDS_PER_DAY, Trace
+from hushmeter.trace import JOULES_PER_KWH, SECONDS_PER_DAY, SECONDS_PER_HOUR, Trace
 
 RELEASES = 50
 """Simulated releases from which the odds are counted."""
@@ -37,10 +36,10 @@ HARMLESS = 0.1
 """Share of releases up to which a statement counts as gone, however seldom a guess is right."""
 MARGIN = 0.05
 """Share by which answers may exceed those of a guess."""
-BLIND_SHARE = 5
-"""One further release without the readings is simulated for every so many releases."""
-USUAL_W = 400.0
-"""Mean power that somebody without the readings assumes [W]: 3500 kWh a year."""
+MOVED_H = 1.0
+"""By how much days are moved to see whether an answer about the clock follows [h]."""
+LEAST_FOLLOWED = 0.2
+"""Share of the time by which days are moved, from which on an answer is said to follow them."""
 SINGLE_RUNS_S = 60.0
 """Longest cells in which single runs of appliances show [s]."""
 
@@ -60,7 +59,7 @@ class Remaining:
     still_there : float
         Share of simulated releases from which the attacker makes the statement correctly.
     by_chance : float
-        The same share for an attacker without the readings, who knows what is usual.
+        The same share for a guess without the readings, by somebody who knows what is usual.
     verdict : {"gone", "still there"}
         "gone" only if the releases show it with 95 % confidence.
     """
@@ -86,8 +85,8 @@ def released_findings(release: Release, *, tz: str | None = None) -> Findings:
     Returns
     -------
     Findings
-        Statements from the cells under the noise of their estimate, or, without cells, from the
-        sums of days.
+        Statements from the estimate of the cells under its noise, or, if no table has hours of the
+        day, from the sums of days.
     """
     seen = _attacked(release, tz)
     if seen is None:
@@ -117,11 +116,13 @@ def read_for_attack(path: str | Path) -> Release:
 def _attacked(release: Release, tz: str | None) -> tuple[Trace, str, float] | None:
     """The values that an attacker looks at, their time zone and the deviation of their noise [W].
 
-    These are the cells or, without them, the days, whose times are then local dates.
+    These are the estimated cells or, if no table has hours of the day, the days, whose times are
+    then local dates. Without cells every day is estimated to be a typical one.
     """
-    if release.promise.tables[0].name == CELLS:
-        noise = float(np.sqrt(np.mean(release.view("hours").errors ** 2)))
-        return release.trace, tz or release.promise.cells.zone, noise
+    for name in ("hours", "typical-week", "typical-day"):
+        if name in release.view_names:
+            noise = float(np.sqrt(np.mean(release.view(name).errors ** 2)))
+            return release.trace, tz or release.promise.cells.zone, noise
     if "days" not in release.view_names:
         return None
     view = release.view("days")
@@ -172,50 +173,103 @@ def what_is_left(
 
     Notes
     -----
-    The attacker always answers. A statement is gone if, with 95 % confidence, the answer is right
-    in at most one release out of ten, or no more often than a guess. Single runs of
-    appliances are listed only if the cells of the release are longer than a minute: they are gone
-    if they do not show at this length even without noise. For shorter cells, attack the release
-    (`hushmeter attack`).
+    The attacker always answers. A statement is gone if no table can show it, or if, with 95 %
+    confidence, the answer is right in at most one release out of ten or no more often than a guess.
+    The usual time of a first or last use is right for many homes, whatever a release shows. It is
+    therefore gone if the answers do not follow when all days are moved by an hour, with the
+    same noise. Single runs of appliances are listed only if the cells of the
+    release are longer than a minute: they are gone if they do not show at this length even without
+    noise. For shorter cells, attack the release (`hushmeter attack`).
     """
     count = whole("releases", releases)
     zone = tz or promise.cells.zone
     stated = findings(trace, tz=zone)
     before = [f for f in stated.findings if f.kind in RULES]
-    seeds = np.random.default_rng(rng).integers(0, 2**62, count)
-    answers = np.zeros((len(before), count, 2), np.bool_)
-    found: tuple[Finding, ...] = ()
+    seeds = [int(seed) for seed in np.random.default_rng(rng).integers(0, 2**62, count)]
+    found: list[tuple[Finding, ...]] = []
     for number, seed in enumerate(seeds if before else ()):
         # Tables without noise are the same in every release.
-        if number == 0 or not promise.exact:
-            found = _answers(promise.release(trace, rng=int(seed)), zone)
-        answers[:, number] = _compare(before, found)
+        again = promise.exact and number
+        found.append(found[0] if again else _answers(promise.release(trace, rng=seed), zone))
         if progress is not None:
             progress(number + 1, count)
-    guessed = _without_readings(trace, promise, zone, before, seeds[: count // BLIND_SHARE])
+    shown = _shown(promise)
+    clocks = [one.kind for one in before if one.kind in USUAL_H and not _missing(one, shown)]
+    few = dict(zip(seeds[: 1 if promise.exact else max(2, count // 3)], found, strict=False))
+    followed = _follow(trace, promise, zone, clocks, few)
     left = [
-        _judge(one, a, blind, promise.exact)
-        for one, a, blind in zip(before, answers, guessed, strict=True)
+        _missing(one, shown)
+        or _judge(one, _compare(one, found), promise.exact, followed.get(one.kind))
+        for one in before
     ]
     return (*left, *_single_runs(trace, promise, stated, zone))
 
 
-def _compare(before: Sequence[Finding], found: Sequence[Finding]) -> BoolArray:
-    """Whether each statement is made, and whether it is right, shape (statements, 2)."""
-    same = [[RULES[f.kind][0](f, g) for g in found if g.kind == f.kind] for f in before]
-    return np.array([(bool(s), any(s)) for s in same], np.bool_).reshape(-1, 2)
+def _shown(promise: Promise) -> set[str]:
+    """What the tables of a release tell apart: hours, days, days of the week."""
+    names = {entry.name for entry in promise.tables}
+    bands = any(name.startswith("bands") for name in names)
+    shown = set()
+    if bands or names & {CELLS, "typical-day", "typical-week"}:
+        shown.add(HOURS)
+    if names & {CELLS, "days"}:
+        shown.add(DAYS)
+    if bands or names & {CELLS, "days", "typical-week"}:
+        shown.add(WEEK)
+    return shown
 
 
-def _without_readings(
-    trace: Trace, promise: Promise, zone: str, before: Sequence[Finding], seeds: IntArray
-) -> list[float]:
-    """Share of right statements if the same attacker sees noise around a usual power only."""
-    if promise.exact or not before or not seeds.size:
-        return [0.0] * len(before)
-    even = trace.replace_readings(np.full(len(trace), USUAL_W))
-    answers = [_answers(promise.release(even, rng=int(seed)), zone) for seed in seeds]
-    right = np.mean([_compare(before, found)[:, 1] for found in answers], axis=0)
-    return [float(share) for share in right]
+def _missing(before: Finding, shown: set[str]) -> Remaining | None:
+    """Judge a statement that no table of a release can show; None if one can."""
+    absent = [what for what in NEEDS.get(before.kind, ()) if what not in shown]
+    if not absent:
+        return None
+    after = f"Gone: no released table shows {absent[0]}."
+    return Remaining(before.kind, before.sentence, after, 0.0, 0.0, "gone")
+
+
+def _follow(
+    trace: Trace,
+    promise: Promise,
+    zone: str,
+    kinds: Sequence[str],
+    found: Mapping[int, Sequence[Finding]],
+) -> dict[str, list[FloatArray]]:
+    """By which share answers about the time of a use follow days that are moved back or forward.
+
+    `found` has the answers about the days as they are, by the seed of the noise.
+    """
+    followed: dict[str, list[FloatArray]] = {kind: [] for kind in kinds}
+    steps = max(1, round(MOVED_H * SECONDS_PER_HOUR / trace.interval_s))
+    for way in (-steps, steps) if kinds else ():
+        moved = trace.replace_readings(np.roll(trace.readings, way))
+        hours = way * trace.interval_s / SECONDS_PER_HOUR
+        pairs = [
+            (one, _answers(promise.release(moved, rng=seed), zone)) for seed, one in found.items()
+        ]
+        for kind, ways in followed.items():
+            times = [[_hour(f) for f in one if f.kind == kind] for pair in pairs for one in pair]
+            apart = [
+                ((other[0] - one[0] + 12) % 24 - 12) / hours
+                for one, other in zip(times[::2], times[1::2], strict=True)
+                if one and other
+            ]
+            if apart:
+                ways.append(np.clip(apart, -1, 1))
+    return followed
+
+
+def _hour(one: Finding) -> float:
+    """The stated hour of working days, or of weekends if there is none."""
+    hour = one.evidence["hour"]
+    return float(one.evidence["weekend_hour"] if hour is None else hour)
+
+
+def _compare(before: Finding, found: Sequence[Sequence[Finding]]) -> BoolArray:
+    """Whether a statement is made, and whether it is right, by release, shape (releases, 2)."""
+    same = RULES[before.kind][0]
+    right = [[same(before, one) for one in answers if one.kind == before.kind] for answers in found]
+    return np.array([(bool(one), any(one)) for one in right], np.bool_).reshape(-1, 2)
 
 
 def _answers(release: Release, zone: str) -> tuple[Finding, ...]:
@@ -223,9 +277,7 @@ def _answers(release: Release, zone: str) -> tuple[Finding, ...]:
     answers = likely_findings(release, tz=zone)
     if release.promise.tables[0].name == CELLS:
         return answers
-    for name, read in (
-        ("days", _from_days), ("typical-day", _from_typical_day), ("months", _from_months),
-    ):  # fmt: skip
+    for name, read in (("days", _from_days), ("months", _from_months)):
         if name in release.view_names:
             answers += read(release.view(name))
     return answers
@@ -246,28 +298,6 @@ def _from_days(view: View) -> tuple[Finding, ...]:
     return (Finding("away", "", evidence, "likely"),)
 
 
-def _from_typical_day(view: View) -> tuple[Finding, ...]:
-    """Guess the night, the first and last use and the active hours from the mean day."""
-    hours = np.array([int(str(hour)[:2]) for hour in np.asarray(view.labels["hour"])])
-    cells = np.asarray(view.labels["cells"], np.float64)
-    mean = np.bincount(hours, view.values * cells, 24) / np.bincount(hours, cells, 24)
-    rise = np.diff(np.roll(mean, -DAY_STARTS_H))
-    first = DAY_STARTS_H + 1 + int(np.argmax(rise[: 13 - DAY_STARTS_H]))
-    late = 18 - DAY_STARTS_H
-    last = 19 + int(np.argmin(rise[late:]))
-    shares = (mean - mean.min()) / max(float(np.ptp(mean)), 1e-9)
-    found = [
-        Finding("night", "", {"watts": float(mean[2:5].mean())}, "about"),
-        Finding("active-hours", "", {"share_by_hour": shares.tolist()}, "likely"),
-    ]
-    for name, hour in (("first", first), ("last", last)):
-        evidence = {
-            "hour": hour % 24, "weekend_hour": hour % 24,
-        }  # fmt: skip
-        found.append(Finding(f"{name}-use", "", evidence, "about"))
-    return tuple(found)
-
-
 def _from_months(view: View) -> tuple[Finding, ...]:
     """Guess the seasons from the mean power of at least twelve months."""
     months = np.asarray(view.labels["month"]).astype("datetime64[M]").astype(np.int64) % 12
@@ -281,22 +311,32 @@ def _from_months(view: View) -> tuple[Finding, ...]:
     return (Finding("season", "", {"ratio": ratio, "high_month": high + 1}, "about"),)
 
 
-def _judge(before: Finding, answers: BoolArray, blind: float, exact: bool) -> Remaining:
+def _judge(
+    before: Finding, answers: BoolArray, exact: bool, followed: Sequence[FloatArray] | None
+) -> Remaining:
     """Decide whether a statement is gone, from (stated, right) of every release.
 
-    `blind` is the share of right answers of the same attacker without the readings.
+    `followed` says how far answers about the clock follow days that are moved back and forward;
+    the way in which they follow more decides. None for other statements.
     """
     right, total = int(answers[:, 1].sum()), len(answers)
     chance = RULES[before.kind][1](before)
-    # A usual power is that of some homes by coincidence, which says nothing about the others.
-    if before.kind != "night":
-        chance = max(blind, chance)
-    upper = right / total if exact else _upper(right, total)
-    useless = upper <= HARMLESS or (not exact and upper <= chance + MARGIN)
-    gone = useless and right < total
-    guess = f"a guess without the readings would be right {_of_100(chance)} times out of 100"
-    what = f"It is stated correctly from {right} of {total} simulated releases; {guess}."
-    after = f"Gone. {what}" if gone else f"Still there. {what}"
+    if not answers[:, 0].any() or (followed is not None and not followed):
+        after = "Still there: no simulated attack tests whether these tables show it."
+        return Remaining(before.kind, before.sentence, after, 1.0, chance, "still there")
+    if followed is None:
+        upper = right / total if exact else _upper(right, total)
+        gone = upper <= (HARMLESS if exact else max(HARMLESS, chance + MARGIN))
+    else:
+        gone = max(map(_upper_mean, followed)) < LEAST_FOLLOWED
+    after = (
+        f"{'Gone' if gone else 'Still there'}. It is stated correctly from {right} of {total} "
+        f"simulated releases; a guess without the readings would be right {_of_100(chance)} times "
+        "out of 100."
+    )
+    if followed is not None:
+        minutes = max(0, round(60 * max(float(one.mean()) for one in followed)))
+        after += f" If all days were moved by an hour, the answer would move by {minutes} minutes."
     verdict = "gone" if gone else "still there"
     return Remaining(before.kind, before.sentence, after, right / total, chance, verdict)
 
@@ -304,6 +344,12 @@ def _judge(before: Finding, answers: BoolArray, blind: float, exact: bool) -> Re
 def _upper(hits: int, total: int) -> float:
     """Upper bound of a share with 95 % confidence (Clopper and Pearson)."""
     return 1.0 if hits == total else float(betaincinv(hits + 1, total - hits, CONFIDENCE))
+
+
+def _upper_mean(values: FloatArray) -> float:
+    """Upper bound of a mean with 95 % confidence; the mean itself if there is one value."""
+    error = values.std(ddof=1) / np.sqrt(values.size) if values.size > 1 else 0.0
+    return float(values.mean() + norm.ppf(CONFIDENCE) * error)
 
 
 def _of_100(share: float) -> str:
@@ -438,5 +484,16 @@ RULES: dict[str, tuple[Same, Callable[[Finding], float]]] = {
     "change": (_same_change, lambda _: 0.05),
 }
 """For every kind of statement: when two of them are the same, and how often a guess is right."""
+HOURS, DAYS, WEEK = "the hours of a day", "single days", "days of the week"
+NEEDS = {
+    **dict.fromkeys(
+        ("night", "first-use", "last-use", "workday-empty", "active-hours", "returns"), (HOURS,)
+    ),
+    "away": (DAYS,),
+    "weekend": (WEEK,),
+    "weekly": (HOURS, WEEK),
+    "change": (DAYS,),
+}
+"""What the tables of a release must tell apart so that they can show a statement."""
 UNTESTED = ("base-load",)
 """Statements that repeat another one of the list."""

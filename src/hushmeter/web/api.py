@@ -9,10 +9,10 @@ from fastapi import APIRouter, Request
 from fastapi.responses import PlainTextResponse, Response
 
 from hushmeter import __version__
-from hushmeter.appliance_kinds import catalogue
+from hushmeter.appliance import Appliance, catalogue
 from hushmeter.attack.registry import attackers
 from hushmeter.errors import DataError
-from hushmeter.home import Appliance, Home
+from hushmeter.home import Home
 from hushmeter.learn.inspection import sentences
 from hushmeter.noise import MECHANISMS
 from hushmeter.noise.mechanism import MAX_EPSILON

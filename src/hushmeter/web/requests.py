@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hushmeter.advice.sentences import compare_promise, explain
-from hushmeter.appliance_kinds import catalogue
+from hushmeter.appliance import NUMBERS, SOURCES, Appliance, catalogue, round_up_to_public_step
 from hushmeter.errors import InputError
 from hushmeter.files import RECEIPT, parse_json, receipt_path
-from hushmeter.home import NUMBERS, SOURCES, Appliance, Home, round_up_to_public_step
+from hushmeter.home import Home
 from hushmeter.privacy.units import metered
 from hushmeter.releases.files import (
     check_place,

@@ -10,7 +10,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from hushmeter.home import NUMBERS, Appliance, Home, LearntFrom
+from hushmeter.appliance import NUMBERS, Appliance
+from hushmeter.home import Home, LearntFrom
 from hushmeter.noise import MECHANISMS
 from hushmeter.noise.mechanism import MAX_EPSILON
 from hushmeter.privacy.units import PROTECT, SPANS

@@ -20,9 +20,12 @@ from hushmeter.plot.accuracy import SweepPanel, draw_bound_panels, draw_panels
 from hushmeter.privacy.units import resolve_unit
 from hushmeter.scoring import accuracy, draw_blocks
 from hushmeter.study.comparison import (
+    MOST_OF_THE_RANGE,
     RESAMPLES,
     Comparison,
     Interval,
+    Statement,
+    judge_rate,
     resampled_interval,
     tell_rate,
 )
@@ -42,6 +45,7 @@ from hushmeter.study.figures.sources import (
     find_eight,
     find_thirteen,
     other_homes,
+    tell_meaning,
 )
 from hushmeter.study.sweep import paper_mechanism, release_on_grid
 from hushmeter.theory import one_shot
@@ -103,58 +107,69 @@ def one_shot_figure(setting: Setting) -> ReproducedItem:
         ("bounds, own switches", _detail_bounds(own)),
         ("measured, own switches", f"from {np.nanmax(dots):.3f} to {np.nanmin(dots):.3f}"),
         ("noise", NOISE_WORDS),
-        ("domain of Theorem 3", tell_domain(home)),
-        ("rate, single switches", tell_rate(GRID[::10], single.exact[::10])),
+        ("domain of Theorem 3", tell_domain(single)),
         ("rate, own switches", tell_rate(GRID[::10], own.exact[::10])),
-        ("sensitivity that varies in time", _tell_varying(source.case)),
+        _about("single switches", judge_rate(GRID[::10], single.exact[::10])[0]),
+        _about("single switches", _judge_tightness(single)),
+        _about("own switches", _judge_varying(source.case, own)),
     )
     words = Caption("fig2", source.words, claim, finding, verdict, reason, details)
-    figure = draw_bound_panels(panels, f"Fig. 2: one-shot accuracy, {source.name}")
+    title = f"Fig. 2: one-shot accuracy, {source.name}"
+    figure = draw_bound_panels(panels, title, tell_meaning(source))
     return ReproducedItem(words, table, figure)
 
 
 NOISE_WORDS = "Laplace, scale λ = Δf/ε with Δf = δ/2, on a grid of at most λ/20"
 
 
-def tell_domain(home: Home) -> str:
+def tell_domain(curves: BoundCurves) -> str:
     """Words about the tolerances for which the lower bound of Theorem 3 can be positive."""
-    most = len(home) / (2 + one_shot.recovery_constant(home.powers))
-    side = "inside" if home.tolerance < most else "outside: the printed bound says nothing here"
-    return f"b > 0 needs δ < N/(2 + C) = {most:.2f} W; δ is {home.tolerance:g} W, {side}"
+    inside = curves.tolerance < curves.largest_tolerance
+    side = "inside" if inside else "outside: the printed bound says nothing here"
+    return (
+        f"b > 0 needs δ < N/(2 + C) = {curves.largest_tolerance:.2f} W; δ is "
+        f"{curves.tolerance:g} W, {side}"
+    )
 
 
-def _tell_varying(case: Case) -> str:
-    """Words about the bounds with a tolerance δ_t that is the largest quiet jump of each part.
+def _judge_tightness(curves: BoundCurves) -> Statement:
+    """Whether the printed upper bound is near the exact accuracy in most of the range."""
+    gap = np.asarray(curves.printed.upper) - curves.exact
+    near = float((np.abs(gap) < NEAR).mean())
+    because = (
+        f"it is {gap.min():+.3f} to {gap.max():+.3f} above the exact accuracy of single switches, "
+        f"nearer than {NEAR} in {near:.0%} of the range"
+    )
+    return Statement("the upper bound is tight", near > MOST_OF_THE_RANGE, because)
+
+
+def _judge_varying(case: Case, own: BoundCurves) -> Statement:
+    """Whether a tolerance δ_t, the largest quiet jump of each part, closes most of the gap.
 
     The paper explains its loose lower bound by a sensitivity that varies in time. The corrected
     lower bound does not depend on δ, so that the printed one is computed with the δ_t of `PARTS`
     parts of the readings, at the same noise.
     """
-    cuts = np.array_split(np.arange(len(case.test)), PARTS)
-    found = []
-    for rows in cuts:
-        quiet = quiet_jumps(case.test.select(rows))
-        found.append(max(float(quiet.max(initial=0.0)), 1e-3))
-    epsilons = np.array([CALM, EPSILONS[3]])
-    scale = case.home.tolerance / 2 / epsilons
-    plain = np.asarray(one_shot.integral_lower(case.home, scale).raw)
-    varying = np.mean(
-        [
-            np.asarray(
-                one_shot.integral_lower(
-                    Home(case.home.appliances, tolerance, case.home.base_load), scale
-                ).raw
-            )
-            for tolerance in found
-        ],
-        axis=0,
-    )
-    return (
+    found = [
+        max(float(quiet_jumps(case.test.select(rows)).max(initial=0.0)), 1e-3)
+        for rows in np.array_split(np.arange(len(case.test)), PARTS)
+    ]
+
+    def lower(tolerance: float) -> FloatArray:
+        home = Home(case.home.appliances, tolerance, case.home.base_load)
+        return np.asarray(one_shot.integral_lower(home, own.scale).clipped)
+
+    plain, varying = lower(case.home.tolerance), np.mean([lower(d) for d in found], axis=0)
+    gaps = [float((own.exact - bound).mean()) for bound in (plain, varying)]
+    at = int(np.abs(own.epsilon - 1).argmin())
+    because = (
         f"largest quiet jump of {PARTS} parts from {min(found):.3g} to {max(found):.3g} W; the "
-        f"lower bound of the paper’s proof at ε = {epsilons[0]:g} and {epsilons[1]:.2g} is "
-        f"{plain[0]:.3f} and {plain[1]:.3f} with one δ, and {varying[0]:.3f} and {varying[1]:.3f} "
-        "with δ_t at the same noise"
+        f"lower bound of the paper’s proof at ε = {own.epsilon[at]:.2g} is {plain[at]:.3f} with "
+        f"one δ and {varying[at]:.3f} with δ_t at the same noise, the exact accuracy "
+        f"{own.exact[at]:.3f}; mean gap over all ε {gaps[0]:.3f} and {gaps[1]:.3f}"
     )
+    words = "the lower bound is loose because the sensitivity varies in time"
+    return Statement(words, gaps[1] < gaps[0] / 2, because)
 
 
 def _measured_panel(source: Source, setting: Setting) -> tuple[BoundCurves, FloatArray]:
@@ -260,7 +275,7 @@ def multi_shot_figure(setting: Setting) -> ReproducedItem:
             (f"intervals, {one.name}", _tell_blocks(rows)),
             (f"Theorem 5, {one.name}", _tell_bounds(bounds, rows, PLAIN)),
             (f"exact E[α_m], {one.name}", _tell_exact(curves.exact, rows, PLAIN)),
-            (f"rate, {one.name}", tell_rate(EPSILONS, curves.exact)),
+            *(_about(one.name, judged) for judged in judge_rate(EPSILONS, curves.exact)),
         ]
         if one is not source:
             tables.append(rows.table)
@@ -277,7 +292,13 @@ def multi_shot_figure(setting: Setting) -> ReproducedItem:
         reason,
         tuple(details),
     )
-    return _make_item(caption, found, panels, f"Fig. 3: multi-shot accuracy, {source.name}", tables)
+    return _make_item(caption, found, panels, "Fig. 3: multi-shot accuracy", source, tables)
+
+
+def _about(place: str, judged: Statement) -> tuple[str, str]:
+    """A judged statement as a detail, with the home it is about."""
+    name, value = judged.row
+    return f"{place}, {name}", value
 
 
 def _tell_blocks(found: Comparison) -> str:
@@ -455,7 +476,7 @@ def hierarchical_figure(setting: Setting) -> ReproducedItem:
         reason,
         details,
     )
-    return _make_item(caption, found, panels, f"Fig. 4: hierarchical accuracy, {source.name}")
+    return _make_item(caption, found, panels, "Fig. 4: hierarchical accuracy", source)
 
 
 SERIES_READINGS = 21_600
@@ -529,8 +550,8 @@ def noise_figure(setting: Setting) -> ReproducedItem:
         *_judge_spread(two),
         tuple(details),
     )
-    title = f"Fig. 5: the same ε with other noise, {source.name}"
-    return _make_item(caption, found, panels, title, tables)
+    title = "Fig. 5: the same ε with other noise"
+    return _make_item(caption, found, panels, title, source, tables)
 
 
 def _compare_noises(case: Case, setting: Setting, contenders: tuple[Contender, ...]) -> Comparison:
@@ -574,6 +595,7 @@ def _make_item(
     found: Comparison,
     panels: Sequence[SweepPanel],
     title: str,
+    source: Source,
     tables: Sequence[pd.DataFrame] = (),
 ) -> ReproducedItem:
     """An item whose panels are sweeps; the details of its caption get the slopes."""
@@ -581,4 +603,5 @@ def _make_item(
 
     words = replace(caption, details=(*caption.details, *found.tell_robustness()))
     table = pd.concat(tables, ignore_index=True) if len(tables) > 1 else found.table
-    return ReproducedItem(words, table, draw_panels(panels, title), found.robustness())
+    figure = draw_panels(panels, f"{title}, {source.name}", note=tell_meaning(source))
+    return ReproducedItem(words, table, figure, found.robustness())

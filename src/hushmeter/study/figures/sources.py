@@ -13,9 +13,11 @@ from pathlib import Path
 import numpy as np
 
 from hushmeter import synth
+from hushmeter.appliance import Appliance
 from hushmeter.assumptions import estimate_tolerance
 from hushmeter.errors import DataError
-from hushmeter.home import Appliance, Home
+from hushmeter.formatting import out_of_100, short_duration
+from hushmeter.home import Home
 from hushmeter.learn.homes import (
     LearntHome,
     learn_home,
@@ -24,11 +26,14 @@ from hushmeter.learn.homes import (
     select_period,
 )
 from hushmeter.learn.segments import SEGMENTS, cut_segment
+from hushmeter.privacy.units import resolve_unit
 from hushmeter.read import ReadOptions, read_home_recording
 from hushmeter.study.comparison import Details
 from hushmeter.study.definition import Case, split_trace
 from hushmeter.study.figures import Setting
-from hushmeter.trace import Trace, iso
+from hushmeter.study.sweep import paper_mechanism
+from hushmeter.theory.universal import universal_limit
+from hushmeter.trace import Runs, Trace, iso
 
 STAND_IN = "the synthetic stand-in"
 
@@ -88,6 +93,32 @@ class Source:
     def failing(self) -> str:
         """The assumptions of the paper that fail here, as words; empty if all hold."""
         return self.case.home.check(self.case.test).failing
+
+
+MEANT = (1.0, 0.1, 0.01, 0.003)
+"""Values of ε whose meaning is written under a figure."""
+
+
+def tell_meaning(source: Source) -> str:
+    """Say what values of ε mean for one run of the appliance of middle power."""
+    home, test = source.case.home, source.case.test
+    ran = np.flatnonzero(test.truth().any(axis=0))
+    column = int(ran[np.argsort(home.powers[ran])[ran.size // 2]])
+    one = home.appliances[column]
+    lengths = Runs.of_true(test.truth()[:, column], test.run_starts).length
+    usual = max(1, int(np.median(lengths)))
+    unit = resolve_unit("fluctuation", interval_s=test.interval_s, home=home)
+    alone = Home([Appliance(one.name, one.power)], home.tolerance)
+    odds = (
+        universal_limit(alone, paper_mechanism("laplace", epsilon, unit), readings=usual)[0]
+        for epsilon in MEANT
+    )
+    listed = " / ".join(out_of_100(min(float(value), 1 - 1e-12)) for value in odds)
+    return (
+        f"{source.name}: at ε = {' / '.join(f'{e:g}' for e in MEANT)} a reading, the best "
+        f"possible attacker is right about one run of {one.name} ({one.power:.0f} W, "
+        f"{short_duration(usual * test.interval_s)}) {listed} times out of 100"
+    )
 
 
 def find_eight(setting: Setting) -> Source:
