@@ -261,12 +261,13 @@ export class Panels {
 
   /** Show the answer to /api/left: what the release leaves of each statement; null hides the list. */
   showLeft(left) {
-    const entry = ({ before, after, verdict }) => {
-      const gone = verdict === "gone";
-      const [statement, measured] = [told(before), told(after.replace(/^(Gone|Still there)[.:] /, ""))];
-      const words = create(gone ? "s" : "span", { lang: statement.lang }, statement.text);
+    const entry = ({ before, after, verdict, still_there }) => {
+      // Few releases do not show that a statement is gone.
+      const kind = verdict === "gone" ? "gone" : left.is_first && still_there < 0.5 ? "open" : "there";
+      const [statement, measured] = [told(before), told(after.replace(/^(Gone|Still there)[.:] /, "").replace(/^./, upper))];
+      const words = create(kind === "gone" ? "s" : "span", { lang: statement.lang }, statement.text);
       const more = create("span", { className: "soft", lang: measured.lang }, measured.text);
-      return create("li", { className: gone ? "gone" : "there" }, create("strong", {}, say(gone ? "left.gone" : "left.there")), " ", words, " ", more);
+      return create("li", { className: kind }, create("strong", {}, say(`left.${kind}`)), " ", words, " ", more);
     };
     // What is still there comes first.
     const statements = [...(left?.statements ?? [])].sort((one, other) => (one.verdict === "gone") - (other.verdict === "gone"));
@@ -326,6 +327,8 @@ export class Panels {
     await drawBounds(find("bounds-chart"), curves, epsilon);
   }
 }
+
+const upper = (letter) => letter.toUpperCase();
 
 const columns = (panel, names) => names.map((name) => say(`${panel}.columns.${name}`));
 

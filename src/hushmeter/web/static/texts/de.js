@@ -86,6 +86,7 @@ export default {
   left: {
     title: "Was übrig bleibt",
     gone: "Weg:",
+    open: "Noch nicht sicher:",
     there: "Noch da:",
     first: "Dies ist eine erste Schätzung aus {releases} simulierten Veröffentlichungen; sie wird gerade genauer.",
     note: "Auf diesem Rechner mit {releases} simulierten Veröffentlichungen gemessen. Diese Liste ist nur für Sie und steht in keinem Beleg.",
@@ -450,8 +451,8 @@ export default {
     "Longer periods do not help enough for this use: hide a smaller or shorter use, accept higher odds, or share one total of many months instead of readings.": "Längere Zeiträume helfen für diesen Verbrauch nicht genug: Verbergen Sie einen kleineren oder kürzeren, lassen Sie höhere Quoten zu, oder teilen Sie statt der Messwerte eine Summe vieler Monate.",
     "It is stated correctly from {right} of {total} simulated releases; a guess without the readings would be right {chance} times out of 100.": "Aus {right} von {total} simulierten Veröffentlichungen folgt es richtig; ohne die Messwerte geraten, wäre es {chance}-mal von 100 richtig.",
     "less than 1": "weniger als 1",
-    "values of this length do not show it even without noise.": "Werte dieser Länge zeigen es auch ohne Rauschen nicht.",
-    "no simulated attack tests whether the noise hides it.": "Kein simulierter Angriff prüft, ob das Rauschen es verbirgt.",
+    "Values of this length do not show it even without noise.": "Werte dieser Länge zeigen es auch ohne Rauschen nicht.",
+    "No simulated attack tests whether the noise hides it.": "Kein simulierter Angriff prüft, ob das Rauschen es verbirgt.",
     "Something always draws about {power}, day and night: {energy} a day.": "Etwas verbraucht immer etwa {power}, Tag und Nacht: {energy} am Tag.",
     "What is always on draws at most {power}; a part of this may be a fridge.": "Was immer an ist, braucht höchstens {power}; ein Teil davon kann ein Kühlschrank sein.",
     "At night (1:30 to 4:30) the home draws about {power}; on half of the nights between {low} and {high}.": "Nachts (1:30 bis 4:30) braucht das Zuhause etwa {power}; in der Hälfte der Nächte zwischen {low} und {high}.",

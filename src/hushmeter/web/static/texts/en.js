@@ -87,6 +87,7 @@ export default {
   left: {
     title: "What is left",
     gone: "Gone:",
+    open: "Not certain yet:",
     there: "Still there:",
     first: "This is a first estimate from {releases} simulated releases; it is being refined.",
     note: "Measured on this computer with {releases} simulated releases. This list is for you alone and is in no receipt.",
