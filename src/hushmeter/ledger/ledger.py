@@ -354,10 +354,6 @@ class Ledger:
             raise InputError("give a cap: a total, a window, a delta, or several of them.")
         return self._store.write(lambda: spending.change_cap(self._store, name, change))
 
-    def total(self, meter: str) -> int:
-        """Return the ε for all readings of a meter in all periods [micro-ε]."""
-        return self.balance(meter).spent
-
     def window(self, meter: str, width: int) -> int:
         """Return the largest ε of a meter in any `width` periods in a row [micro-ε]."""
         whole("width", width)
@@ -415,24 +411,6 @@ class Ledger:
                     "replaced or restored from an older copy, which has forgotten charges; "
                     "restore the newest copy before you release."
                 )
-
-    def last_period(self, release: str, meter: str) -> str | None:
-        """Return the last period that a release has charged to a meter.
-
-        Parameters
-        ----------
-        release : str
-            Identifier of the release.
-        meter : str
-            Name of the meter.
-
-        Returns
-        -------
-        str or None
-            A day or a month; None if the release has charged nothing to the meter.
-        """
-        with self._store.reading():
-            return self._store.last_period(release, meter)
 
     def place(self, release: str) -> int | None:
         """Return the place that a release has reached (see `advance`), or None."""
