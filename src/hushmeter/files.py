@@ -49,8 +49,13 @@ def one_sentence(
     try:
         yield
     except kinds as error:
-        reason = getattr(error, "strerror", None) or str(error).strip().partition("\n")[0]
-        raise DataError(f"{place} cannot be {done}: {reason.rstrip('.')}{more}.") from None
+        raise DataError(f"{place} cannot be {done}: {reason_of(error)}{more}.") from None
+
+
+def reason_of(error: Exception) -> str:
+    """Return why something failed: the words of the system, or the first line of the message."""
+    first = str(error).strip().partition("\n")[0] or type(error).__name__
+    return (getattr(error, "strerror", None) or first).rstrip(".: ")
 
 
 def refuse_overwrite(

@@ -127,7 +127,7 @@ def test_wrong_usage_gets_one_sentence(tmp_path, words, sentence, code, monkeypa
 
 PORTALS = {
     "german.csv": "Datum;Zeit;Verbrauch (kWh)\n01.03.2024;00:15;0,125\n01.03.2024;00:30;0,12\n",
-    "value-first.csv": "Consumption (kwh), Start, End\n0.153, 2024-03-01T00:00Z, 2024-03-01T00:30Z\n",
+    "value.csv": "Consumption (kwh), Start, End\n0.1, 2024-03-01T00:00Z, 2024-03-01T00:30Z\n",
 }
 
 

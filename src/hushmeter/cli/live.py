@@ -308,7 +308,7 @@ def _watch(state: Path, *, once: bool, json: bool) -> None:
     """Show the last windows again and again until Ctrl+C."""
     from contextlib import suppress
 
-    from hushmeter.live.watch import show_stream
+    from hushmeter.live.stream import show_stream
 
     if json:
         print_json(show_stream(state))

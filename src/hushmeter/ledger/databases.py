@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from hushmeter.errors import BudgetError, DataError, HushmeterError, InputError, MissingExtraError
+from hushmeter.files import reason_of
 from hushmeter.ledger.chain import Head
 from hushmeter.ledger.charges import Cap, Price
 from hushmeter.ledger.store import APPEND_ONLY, KEPT, TRIGGERS, Spends, Store, Values, no_ledger
@@ -443,7 +444,7 @@ class PostgresStore(Store):
 
         if not isinstance(error, psycopg.Error):
             return None
-        name, reason = self.name, _first_line(error)
+        name, reason = self.name, reason_of(error)
         if isinstance(error, errors.CheckViolation):
             return BudgetError(f"the ledger {name} refused a spend above a meter's cap.")
         if isinstance(error, errors.UniqueViolation):
@@ -517,7 +518,3 @@ def _name(url: str) -> str:
             "or leave the password to ~/.pgpass."
         )
     return f"postgresql://{host or 'localhost'}/{database}"
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0].rstrip(".") if str(error).strip() else "no reason"

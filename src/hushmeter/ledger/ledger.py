@@ -332,10 +332,6 @@ class Ledger:
             raise InputError("give a cap: a total, a window, a delta, or several of them.")
         return self._store.write(lambda: spending.change_cap(self._store, name, change))
 
-    def total(self, meter: str) -> int:
-        """Return the ε for all readings of a meter in all periods [micro-ε]."""
-        return self.balance(meter).spent
-
     def window(self, meter: str, width: int) -> int:
         """Return the largest ε of a meter in any `width` periods in a row [micro-ε]."""
         whole("width", width)
@@ -384,11 +380,6 @@ class Ledger:
                     "replaced or restored from an older copy, which has forgotten charges; "
                     "restore the newest copy before you release."
                 )
-
-    def last_period(self, release: str, meter: str) -> str | None:
-        """Return the last day or month that a release has charged to a meter; None for nothing."""
-        with self._store.reading():
-            return self._store.last_period(release, meter)
 
     def place(self, release: str) -> int | None:
         """Return the place that a release has reached (see `advance`), or None."""

@@ -35,7 +35,7 @@ import numpy as np
 
 from hushmeter.checks import IntArray
 from hushmeter.errors import DataError, InputError, MissingExtraError
-from hushmeter.files import atomic, json_text
+from hushmeter.files import json_text, one_sentence, write_bytes
 from hushmeter.live.payloads import Parser, preview
 from hushmeter.live.state import Item, State, WindowRow
 from hushmeter.live.stream import Terms
@@ -166,10 +166,8 @@ class LineSource(ThreadSource):
 
     @staticmethod
     def _open(path: Path) -> BinaryIO:
-        try:
+        with one_sentence(path, "read"):
             return path.open("rb")
-        except OSError as error:
-            raise DataError(f"{path} cannot be read: {error.strerror}.") from None
 
     def _body(self, lines: Iterator[bytes]) -> Iterator[bytes]:
         first = self._header
@@ -384,8 +382,7 @@ class FolderSink(Sink):
         self._write(f"{item.label}.summary.json", json_text(summary).encode())
 
     def _write(self, name: str, content: bytes) -> None:
-        with atomic(self.folder / name, force=True, public=True) as temporary:
-            temporary.write_bytes(content)
+        write_bytes(self.folder / name, content, force=True, public=True)
 
 
 def _last_time(path: Path) -> int:

@@ -343,11 +343,9 @@ def make_signing_key(path: str | Path) -> list[Path]:
     known = key.public_key().public_bytes(
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
     )
-    try:
-        for file, content in ((private, secret), (public, known)):
+    for file, content in ((private, secret), (public, known)):
+        with one_sentence(file):
             create_file(file, content, public=file is public)
-    except OSError as error:
-        raise DataError(f"{file} cannot be written: {error.strerror}.") from None
     return [private, public]
 
 
@@ -427,10 +425,10 @@ def _load(path: Path, parse: Any) -> Any:
     """Parse a PEM file; None if it holds no key that can be read without a password."""
     from cryptography.exceptions import UnsupportedAlgorithm
 
+    with one_sentence(path, "read"):
+        content = path.read_bytes()
     try:
-        return parse(path.read_bytes())
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}.") from None
+        return parse(content)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         return None
 
