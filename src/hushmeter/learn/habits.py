@@ -352,18 +352,22 @@ class WeeklyEvent:
     dates: tuple[int, ...]  # Dates with a high value, in days since 1970
 
 
+MOST_CHANCE = 0.001 / 56
+"""Largest chance of a weekly event by accident, for 56 blocks of a week."""
+
+
 def weekly_events(readings: LocalReadings, away: IntArray) -> tuple[WeeklyEvent, ...]:
     """Step 4. Find events that return on one weekday.
 
     Notes
     -----
     A block of 3 h is high if it exceeds the 75 % quantile of the same block of all days. An event
-    needs a hypergeometric p below 0.01/56 against the other days of its kind (Monday to Friday,
+    needs a hypergeometric p below 0.001/56 against the other days of its kind (Monday to Friday,
     or Saturday and Sunday), at least 70 % of its weeks high, at most 40 % of the others, and at
     least 5 weeks.
     """
     block_s = 3 * SECONDS_PER_HOUR
-    if readings.interval_s > block_s or not readings.watts.size:
+    if readings.interval_s > block_s or readings.solar or not readings.watts.size:
         return ()
     first, blocks = readings.grid(block_s).by_date()
     dates = first + np.arange(len(blocks))
@@ -382,7 +386,7 @@ def weekly_events(readings: LocalReadings, away: IntArray) -> tuple[WeeklyEvent,
             others = share(high[other])
             if weeks < 5 or count < 0.7 * weeks or others > 0.4:
                 continue
-            if _chance(count, weeks, int((kind & high).sum()), int(kind.sum())) < 0.01 / 56:
+            if _chance(count, weeks, int((kind & high).sum()), int(kind.sum())) < MOST_CHANCE:
                 found = tuple(int(d) for d in dates[own & high])
                 events.append(WeeklyEvent(weekday, 3 * column, count, weeks, others, found))
     return tuple(events)
@@ -413,6 +417,8 @@ class Season:
 
 LEAST_SEASON_RATIO = 1.25
 """Ratio of seasons below which a year counts as even."""
+SEASON_ERRORS = 5.0
+"""Standard errors by which the seasons must differ; they are the extremes of twelve quarters."""
 
 
 def season(readings: LocalReadings) -> Season | None:
@@ -426,8 +432,18 @@ def season(readings: LocalReadings) -> Season | None:
     counts = np.bincount(months, minlength=12)
     if dates.size < 330 or counts.min() < 15:
         return None
-    monthly = np.bincount(months, weights=days.watts[known], minlength=12) / counts
+    watts = days.watts[known]
+    monthly = np.bincount(months, weights=watts, minlength=12) / counts
     quarters = np.array([np.roll(monthly, -m)[:3].mean() for m in range(12)])
     high, low = int(np.argmax(quarters)), int(np.argmin(quarters))
     found = Season(high + 1, low + 1, float(quarters[high]), float(quarters[low]))
-    return found if found.low_w > 0 and found.ratio >= LEAST_SEASON_RATIO else None
+    error = np.hypot(*(_weekly_error(watts, dates, (months - m) % 12 < 3) for m in (high, low)))
+    clear = found.high_w - found.low_w >= SEASON_ERRORS * error
+    return found if clear and found.low_w > 0 and found.ratio >= LEAST_SEASON_RATIO else None
+
+
+def _weekly_error(watts: FloatArray, dates: TimeArray, chosen: BoolArray) -> float:
+    """Standard error of the mean of days, from the means of their weeks."""
+    weeks = np.unique(dates[chosen].astype(np.int64) // 7, return_inverse=True)[1]
+    means = np.bincount(weeks, weights=watts[chosen]) / np.bincount(weeks)
+    return float(means.std(ddof=1) / np.sqrt(means.size))

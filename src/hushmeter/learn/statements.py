@@ -225,7 +225,7 @@ def best_guesses(trace: Trace, *, tz: str, noise_w: float) -> tuple[Finding, ...
         return tuple(_calendar(readings, None, forced=True))
     hours = best_hours(rhythm)
     return (
-        *_night(rhythm.days),
+        *_night(readings, rhythm.days),
         *_away(readings, rhythm, forced=True),
         *(one for name in ("first", "last") for one in _uses(readings, rhythm, name, hours)),
         *_empty(readings, rhythm, forced=True),
@@ -322,7 +322,7 @@ def _habits(readings: LocalReadings, rhythm: Rhythm | None, count: int) -> Searc
         withheld.append(f"{need}; the readings have {count}.")
     if rhythm is None:
         return found, withheld
-    found += _night(rhythm.days)
+    found += _night(readings, rhythm.days)
     missing = []
     if count >= FEWEST_AWAY_DAYS:
         found += (away := _away(readings, rhythm))
@@ -381,31 +381,34 @@ def _base_load(readings: LocalReadings) -> list[Finding]:
     return [Finding("base-load", text, evidence, "at most")]
 
 
-def _night(days: Days) -> list[Finding]:
-    """Return the power at night, with its spread over the nights."""
-    levels = days.night_w[np.isfinite(days.night_w)]
+def _night(readings: LocalReadings, days: Days) -> list[Finding]:
+    """Return the mean power at night, with its spread over the nights."""
+    step = days.slot_s / SECONDS_PER_HOUR
+    first, nights = readings.grid(days.slot_s).by_date()
+    starts = np.arange(nights.shape[1]) * step
+    inside = (starts >= NIGHT_H[0]) & (starts < NIGHT_H[1])
+    levels = nights[np.isin(first + np.arange(len(nights)), days.dates)][:, inside].mean(axis=1)
+    levels = levels[np.isfinite(levels)]
     if levels.size < FEWEST_HABIT_DAYS:
         return []
-    slots = (NIGHT_H[1] - NIGHT_H[0]) * SECONDS_PER_HOUR / days.slot_s
-    noise = float(days.noise_w.mean()) / np.sqrt(slots)
+    noise = float(days.noise_w.mean()) / np.sqrt(inside.sum())
     watts = float(levels.mean() if noise else np.median(levels))
-    spread = np.sqrt(max(0.0, float(levels.var()) - noise**2))
-    low, high = (
-        (watts - 0.67 * spread, watts + 0.67 * spread)
-        if noise
-        else (np.quantile(levels, [0.25, 0.75]).tolist())
-    )
+    low, high = np.quantile(levels, [0.25, 0.75]).tolist()
     tolerance = max(20.0, 0.15 * watts, 2 * noise / np.sqrt(levels.size))
     about, margin, least, most = (
         format_watts(float(f"{power:.2g}")) for power in (watts, tolerance, low, high)
     )
-    spread_text = f", give or take {margin}."
+    spread = f", give or take {margin}" if noise else ""
     if not noise:
-        spread_text = f"; on half of the nights between {least} and {most}."
-    text = f"At night (1:30 to 4:30) the home draws about {about}{spread_text}"
+        spread = f"; on half of the nights between {least} and {most}"
+    hours = float(starts[inside][0]), float(starts[inside][-1] + step)
+    text = (
+        f"At night ({_clock(hours[0])} to {_clock(hours[1])}) the home draws about {about}{spread}."
+    )
     evidence = {
-        "watts": round(watts, 1), "quartiles_w": [round(low, 1), round(high, 1)],
+        "watts": round(watts, 1), "quartiles_w": None if noise else [round(low, 1), round(high, 1)],
         "count": int(levels.size), "tolerance_w": round(tolerance, 1),
+        "first_hour": hours[0], "end_hour": hours[1],
     }  # fmt: skip
     return [Finding("night", text, evidence, "about")]
 
@@ -434,12 +437,20 @@ def _away(readings: LocalReadings, rhythm: Rhythm, *, forced: bool = False) -> l
 
 
 def _away_dates(rhythm: Rhythm) -> IntArray:
-    """Return the dates on which nobody was at home, where absences can be told."""
-    least = SURE_UNDER_NOISE if rhythm.days.noise_w.any() else SURE
-    dates: IntArray = rhythm.days.dates[(rhythm.away >= least) & tells_absence(rhythm)]
+    """Return the dates on which nobody was at home, where absences can be told.
+
+    A day that uses less than its nights is not one of them: somebody was up in these nights.
+    """
+    days = rhythm.days
+    least = SURE_UNDER_NOISE if days.noise_w.any() else SURE
+    slack = NIGHT_USE_W + 2.5 * days.noise_w.mean(axis=1) / np.sqrt(days.hours.size)
+    even = np.nanmedian(days.watts, axis=1) >= -slack
+    dates: IntArray = days.dates[(rhythm.away >= least) & even & tells_absence(rhythm)]
     return dates
 
 
+NIGHT_USE_W = 50.0
+"""Power of a night above that of the day around it which shows that somebody was up [W]."""
 SURE, SURE_UNDER_NOISE = 0.8, 0.95
 """Probability from which on a single day or slot is stated."""
 TOLERANCE_H = {"first": (0.75, 1.0), "last": (1.0, 1.5)}
@@ -501,6 +512,10 @@ def _spread(days: Days, one: TypicalHour, slots: IntArray) -> str:
     )
 
 
+LEAST_SHIFT_H = 1.0
+"""Smallest change of a first or last use that is stated [h]."""
+
+
 def _change_of_use(rhythm: Rhythm, name: str, mass: FloatArray) -> list[Finding]:
     """Return the date from which on the first or last use of working days differs by an hour."""
     days = rhythm.days
@@ -510,7 +525,7 @@ def _change_of_use(rhythm: Rhythm, name: str, mass: FloatArray) -> list[Finding]
     if not len(part):
         return []
     hours = part @ days.hours[inside] / part.sum(axis=1) + days.slot_s / SECONDS_PER_HOUR / 2
-    place, before, after = find_change(hours, 0.75)
+    place, before, after = find_change(hours, LEAST_SHIFT_H)
     if not place:
         return []
     day = int(days.dates[chosen][place])
@@ -545,9 +560,9 @@ def _empty(readings: LocalReadings, rhythm: Rhythm, *, forced: bool = False) -> 
     if at_weekend - active < 0.12:
         return []
     text = (
-        f"On working days the home is empty from about {_clock(first)} to "
-        f"{_clock(stop)}: somebody is active in {100 * active:.0f} out of 100 of "
-        f"these moments, at weekends in {100 * at_weekend:.0f}."
+        f"On working days nobody is active at home from about {_clock(first)} to {_clock(stop)}: "
+        f"the home is in use in {100 * active:.0f} out of 100 of these moments, at weekends in "
+        f"{100 * at_weekend:.0f}."
     )
     evidence = {
         "first_hour": first,
@@ -612,13 +627,15 @@ def _returning_load(readings: LocalReadings, days: Days, load: Repeats) -> Findi
     chosen = load.found >= 0.5
     power, most = f"{format_watts(load.least_w)} or more", None
     if not readings.noise_w:
-        peaks = np.nanmax((days.watts + days.night_w[:, None])[chosen][:, inside], axis=1)
+        peaks = np.nanmax((days.watts + days.night_w)[chosen][:, inside], axis=1)
         most = float(f"{np.quantile(peaks, 0.9):.1g}")
         if most > load.least_w:
             power = f"{load.least_w / 1000:g} to {format_watts(most)}"
-    about = "about " if readings.noise_w else ""
+    # A mean over an hour, or solar power, can hide that a power was reached, and never invents it.
+    certainty = "at least" if days.slot_s > HALF_HOUR_S or readings.solar else "sure"
+    how = "about " if readings.noise_w else "at least " if certainty == "at least" else ""
     text = (
-        f"The home draws {power} between {_clock(load.first)} and {_clock(load.stop)} on {about}"
+        f"The home draws {power} between {_clock(load.first)} and {_clock(load.stop)} on {how}"
         f"{load.count} of {len(days)} {part}."
     )
     evidence = {
@@ -626,7 +643,7 @@ def _returning_load(readings: LocalReadings, days: Days, load: Repeats) -> Findi
         "most_watts": most, "count": load.count, "days": len(days),
     }  # fmt: skip
     marks = _to_utc(readings, days.dates[chosen][:, None] * 24 + np.array([load.first, load.stop]))
-    return Finding("returns", text, evidence, "sure", marks)
+    return Finding("returns", text, evidence, certainty, marks)
 
 
 def _change_of_load(days: Days, load: Repeats) -> list[Finding]:
@@ -636,13 +653,15 @@ def _change_of_load(days: Days, load: Repeats) -> list[Finding]:
         return []
     day = int(days.dates[place])
     hours = f"between {_clock(load.first)} and {_clock(load.stop)}"
+    mean = " as the mean of an hour" if days.slot_s > HALF_HOUR_S else ""
     text = (
-        f"From {_date_range(day, day)} on, {format_watts(load.least_w)} or more {hours} are drawn "
-        f"on {100 * after:.0f} out of 100 days instead of {100 * before:.0f}."
+        f"From {_date_range(day, day)} on, {format_watts(load.least_w)} or more{mean} {hours} are "
+        f"drawn on {100 * after:.0f} out of 100 days instead of {100 * before:.0f}."
     )
     evidence = {
         "date": str(np.datetime64(day, "D")), "before_share": round(before, 3),
-        "after_share": round(after, 3), "use": "returns",
+        "after_share": round(after, 3), "use": "returns", "first_hour": load.first % 24,
+        "end_hour": load.stop % 24, "watts": load.least_w, "mean_s": days.slot_s,
     }  # fmt: skip
     return [Finding("change", text, evidence, "likely")]
 
