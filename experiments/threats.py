@@ -91,7 +91,7 @@ def to_days(trace: Trace, noise_w: float, answers: IntArray) -> tuple[Days, IntA
     known = np.full((dates.size, 24), -1, np.int64)
     watts[place, hours % 24], known[place, hours % 24] = trace.readings, answers
     noise = np.full(watts.shape, noise_w)
-    return Days(3600, dates, watts, np.zeros(dates.size), noise), known
+    return Days(3600, dates, watts, np.zeros(watts.shape), noise), known
 
 
 def measure_presence(folder: Path, seeds: int) -> Iterator[tuple[str, str, str, Rating]]:

@@ -107,7 +107,7 @@ def test_clusters_are_the_densest_balls(seed, count):
 
 @pytest.mark.parametrize(
     ("power", "duration", "per_day", "night", "train", "count", "kind"),
-    [(90, 900, 20, 0.25, 0.1, 400, "fridge"), (3500, 3600, 0.5, 0.0, 0, 10, "long"),
+    [(90, 900, 20, 0.25, 0.1, 400, "fridge"), (3500, 3600, 0.5, 0.0, 0, 10, "long-runs"),
      (1500, 900, 10, 0.25, 0.3, 100, "hvac"), (2500, 70, 5, 0.0, 0.6, 100, "thermostat"),
      (2500, 20, 5, 0.0, 0.1, 100, ""), (8000, 400, 1, 0.0, 0.1, 30, "shower"),
      (2500, 150, 4, 0.05, 0.1, 100, "kettle"), (2500, 150, 0.2, 0.05, 0.1, 100, ""),

@@ -28,7 +28,7 @@ def simulated_days(rng, count=28, noise_w=0.0):
     watts += rng.normal(0, noise_w, watts.shape) if noise_w else 0.0
     dates = np.arange(20_000, 20_000 + count)
     noise = np.full(watts.shape, noise_w)
-    return Days(3600, dates, watts, np.zeros(count), noise), present
+    return Days(3600, dates, watts, np.zeros(watts.shape), noise), present
 
 
 def split(days, answers, train):

@@ -2,14 +2,17 @@
 
 A reading belongs to the clock time at which its interval starts; readings of a silent meter are
 left out. Here are the base load, strong loads that return at the same hours, weekends, weekly
-events, seasons and changes. `hushmeter.learn.rhythm` decides when people are active, and
-`hushmeter.learn.statements` turns both into sentences.
+events, seasons and changes, and the form of every statement. `hushmeter.learn.rhythm` decides when
+people are active, and `hushmeter.learn.statements` turns both into sentences.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date, timedelta
 from math import comb
+from typing import Any
 
 import numpy as np
 
@@ -71,6 +74,10 @@ class LocalReadings:
         times = _times(local)
         ahead = times - utc_times(times, self.zone, second=True)
         return local - ahead.astype(np.float64)
+
+    def hours_to_utc(self, hours: FloatArray | IntArray) -> FloatArray:
+        """Return UTC seconds of local hours since 1970."""
+        return self.to_utc(np.asarray(hours, dtype=np.float64) * SECONDS_PER_HOUR)
 
     def grid(self, step_s: float) -> Grid:
         """Return means over cells of `step_s`; NaN where less than 90 % of the readings exist."""
@@ -296,30 +303,22 @@ def _best_window(
     return best
 
 
-@dataclass(frozen=True)
-class Weekends:
-    """Use of weekends against that of working days."""
-
-    working_w: float  # Mean power of working days [W]
-    weekend_w: float  # Mean power of weekends [W]
-    days: tuple[int, int]  # Working days and days of weekends behind it
-
-    @property
-    def ratio(self) -> float:
-        """Mean power of weekends divided by that of working days."""
-        return self.weekend_w / self.working_w
-
-
-def weekends(means: FloatArray, working: BoolArray, *, forced: bool = False) -> Weekends | None:
+def weekends(
+    means: FloatArray, working: BoolArray, *, forced: bool = False
+) -> dict[str, Any] | None:
     """Compare weekends and working days; None if they may be equal, unless forced."""
     one, other = means[working], means[~working]
     if min(one.size, other.size) < 4 or one.mean() <= 0 or other.mean() <= 0:
         return None
     error = np.sqrt(one.var(ddof=1) / one.size + other.var(ddof=1) / other.size)
-    found = Weekends(float(one.mean()), float(other.mean()), (one.size, other.size))
+    ratio = float(other.mean() / one.mean())
     clear = abs(other.mean() - one.mean()) >= 4 * error
-    different = clear and abs(np.log(found.ratio)) >= np.log(1.15)
-    return found if forced or different else None
+    if not forced and not (clear and abs(np.log(ratio)) >= np.log(1.15)):
+        return None
+    return {
+        "ratio": round(ratio, 3), "watts": round(float(other.mean()), 1),
+        "working_watts": round(float(one.mean()), 1), "count": means.size,
+    }  # fmt: skip
 
 
 def find_change(values: FloatArray, least: float, fewest: int = 10) -> tuple[int, float, float]:
@@ -339,37 +338,28 @@ def find_change(values: FloatArray, least: float, fewest: int = 10) -> tuple[int
     return answer
 
 
-@dataclass(frozen=True)
-class WeeklyEvent:
-    """A part of one weekday on which the home uses more than on other days of its kind."""
-
-    weekday: int  # 0 is Monday
-    hour: int  # First hour of a block of 3 h
-    # Weeks with a high value, and weeks of data
-    high: int
-    weeks: int
-    others: float  # Share of high values on the other days of its kind
-    dates: tuple[int, ...]  # Dates with a high value, in days since 1970
+MOST_CHANCE = 0.001 / 56
+"""Largest chance of a weekly event by accident, for 56 blocks of a week."""
 
 
-def weekly_events(readings: LocalReadings, away: IntArray) -> tuple[WeeklyEvent, ...]:
-    """Step 4. Find events that return on one weekday.
+def weekly_events(readings: LocalReadings, away: IntArray) -> list[Finding]:
+    """Step 4. State events that return on one weekday.
 
     Notes
     -----
     A block of 3 h is high if it exceeds the 75 % quantile of the same block of all days. An event
-    needs a hypergeometric p below 0.01/56 against the other days of its kind (Monday to Friday,
+    needs a hypergeometric p below 0.001/56 against the other days of its kind (Monday to Friday,
     or Saturday and Sunday), at least 70 % of its weeks high, at most 40 % of the others, and at
     least 5 weeks.
     """
     block_s = 3 * SECONDS_PER_HOUR
-    if readings.interval_s > block_s or not readings.watts.size:
-        return ()
+    if readings.interval_s > block_s or readings.solar or not readings.watts.size:
+        return []
     first, blocks = readings.grid(block_s).by_date()
     dates = first + np.arange(len(blocks))
     blocks[np.isin(dates, away)] = np.nan
     weekdays = (dates + 3) % 7
-    events = []
+    events: dict[int, list[tuple[int, IntArray, int, float]]] = {}
     for column, values in enumerate(blocks.T):
         known = np.isfinite(values)
         if known.sum() < 35:
@@ -382,10 +372,31 @@ def weekly_events(readings: LocalReadings, away: IntArray) -> tuple[WeeklyEvent,
             others = share(high[other])
             if weeks < 5 or count < 0.7 * weeks or others > 0.4:
                 continue
-            if _chance(count, weeks, int((kind & high).sum()), int(kind.sum())) < 0.01 / 56:
-                found = tuple(int(d) for d in dates[own & high])
-                events.append(WeeklyEvent(weekday, 3 * column, count, weeks, others, found))
-    return tuple(events)
+            if _chance(count, weeks, int((kind & high).sum()), int(kind.sum())) < MOST_CHANCE:
+                found = 3 * column, dates[own & high], weeks, others
+                events.setdefault(weekday, []).append(found)
+    return [_weekly_event(readings, weekday, events[weekday]) for weekday in sorted(events)]
+
+
+def _weekly_event(
+    readings: LocalReadings, weekday: int, blocks: list[tuple[int, IntArray, int, float]]
+) -> Finding:
+    """State the events of one weekday: first hour, dates, weeks and the share of other days."""
+    kind = "other working days" if weekday < 5 else "the other day of the weekend"
+    spans = [(3 * a, 3 * b + 3) for a, b in spans_of(np.array([h // 3 for h, *_ in blocks]))]
+    listed = join_words([f"{clock(first)} to {clock(stop)}" for first, stop in spans])
+    _, dates, weeks, others = max(blocks, key=lambda block: block[1].size / block[2])
+    text = (
+        f"On {WEEKDAYS[weekday]}s the home uses more than on {kind} from {listed}: in {dates.size} "
+        f"of {weeks} weeks."
+    )
+    evidence = {
+        "weekday": weekday, "hours": [list(span) for span in spans], "count": int(dates.size),
+        "weeks": weeks, "others_share": round(others, 3),
+    }  # fmt: skip
+    hours = np.sort(np.concatenate([found * 24 + hour for hour, found, *_ in blocks]))
+    marks = readings.hours_to_utc(np.column_stack([hours, hours + 3]))
+    return Finding("weekly", text, evidence, "sure", marks)
 
 
 def _chance(count: int, weeks: int, high: int, days: int) -> float:
@@ -394,28 +405,13 @@ def _chance(count: int, weeks: int, high: int, days: int) -> float:
     return ways / comb(days, weeks)
 
 
-@dataclass(frozen=True)
-class Season:
-    """The three months with the most use against the three with the least."""
-
-    # First month of each, 1 is January
-    high: int
-    low: int
-    # Mean power of each [W]
-    high_w: float
-    low_w: float
-
-    @property
-    def ratio(self) -> float:
-        """Mean power of the high season divided by that of the low one."""
-        return self.high_w / self.low_w
-
-
 LEAST_SEASON_RATIO = 1.25
 """Ratio of seasons below which a year counts as even."""
+SEASON_ERRORS = 5.0
+"""Standard errors by which the seasons must differ; they are the extremes of twelve quarters."""
 
 
-def season(readings: LocalReadings) -> Season | None:
+def season(readings: LocalReadings) -> dict[str, Any] | None:
     """Return the high and the low season of at least a year, or None if the year is even."""
     if not readings.watts.size or readings.solar or readings.interval_s > SECONDS_PER_DAY:
         return None
@@ -426,8 +422,169 @@ def season(readings: LocalReadings) -> Season | None:
     counts = np.bincount(months, minlength=12)
     if dates.size < 330 or counts.min() < 15:
         return None
-    monthly = np.bincount(months, weights=days.watts[known], minlength=12) / counts
+    watts = days.watts[known]
+    monthly = np.bincount(months, weights=watts, minlength=12) / counts
     quarters = np.array([np.roll(monthly, -m)[:3].mean() for m in range(12)])
     high, low = int(np.argmax(quarters)), int(np.argmin(quarters))
-    found = Season(high + 1, low + 1, float(quarters[high]), float(quarters[low]))
-    return found if found.low_w > 0 and found.ratio >= LEAST_SEASON_RATIO else None
+    most, least = float(quarters[high]), float(quarters[low])
+    error = np.hypot(*(_weekly_error(watts, dates, (months - m) % 12 < 3) for m in (high, low)))
+    if least <= 0 or most < LEAST_SEASON_RATIO * least or most - least < SEASON_ERRORS * error:
+        return None
+    return {
+        "ratio": round(most / least, 3), "high_month": high + 1, "low_month": low + 1,
+        "high_watts": round(most, 1), "low_watts": round(least, 1),
+    }  # fmt: skip
+
+
+def _weekly_error(watts: FloatArray, dates: TimeArray, chosen: BoolArray) -> float:
+    """Standard error of the mean of days, from the means of their weeks."""
+    weeks = np.unique(dates[chosen].astype(np.int64) // 7, return_inverse=True)[1]
+    means = np.bincount(weeks, weights=watts[chosen]) / np.bincount(weeks)
+    return float(means.std(ddof=1) / np.sqrt(means.size))
+
+
+CERTAINTIES = ("sure", "likely", "about", "at least", "at most")
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+MONTHS = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September",
+    "October", "November", "December",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Finding:
+    """One statement about a home.
+
+    Attributes
+    ----------
+    kind : str
+        Stable name of the kind of statement, such as "base-load" or "kettle".
+    sentence : str
+        The statement in plain words, with how often and when.
+    evidence : dict
+        The numbers behind it. The unit is part of the key: watts, seconds, hour, per_day.
+    certainty : {"sure", "likely", "about", "at least", "at most"}
+        How the numbers of the sentence are meant.
+    marks : FloatArray, shape (M, 2)
+        Starts and ends of what supports the statement; UTC [s since 1970].
+
+    Examples
+    --------
+    >>> home = hm.synth.household(days=21, interval_s=900, seed=1)
+    >>> hm.findings(home.trace, tz=home.zone).findings[0].certainty
+    'about'
+    """
+
+    kind: str
+    sentence: str
+    evidence: dict[str, Any]
+    certainty: str
+    marks: FloatArray = field(default_factory=lambda: np.zeros((0, 2)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything in plain types."""
+        return {
+            "kind": self.kind,
+            "sentence": self.sentence,
+            "evidence": self.evidence,
+            "certainty": self.certainty,
+            "marks": np.rint(self.marks).astype(np.int64).tolist(),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """What the readings of one meter show.
+
+    Attributes
+    ----------
+    findings : tuple of Finding
+        The statements, those about people first.
+    notes : tuple of str
+        What affects all statements: the time zone, solar panels, a silent meter.
+    withheld : tuple of str
+        What is not stated, and why.
+    silent : FloatArray, shape (K, 2)
+        Stretches in which the meter reported one value only; UTC [s since 1970].
+    zone : str
+        Time zone of all clock times.
+    days : float
+        Amount of readings without the silent stretches [days].
+
+    Examples
+    --------
+    >>> home = hm.synth.household(days=21, interval_s=900, seed=1)
+    >>> hm.findings(home.trace, tz=home.zone).days
+    21.0
+    """
+
+    findings: tuple[Finding, ...]
+    notes: tuple[str, ...]
+    withheld: tuple[str, ...]
+    silent: FloatArray
+    zone: str
+    days: float
+
+    def of_kind(self, kind: str) -> tuple[Finding, ...]:
+        """Return the findings of one kind."""
+        return tuple(f for f in self.findings if f.kind == kind)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything in plain types."""
+        return {
+            "findings": [finding.to_dict() for finding in self.findings],
+            "notes": list(self.notes),
+            "withheld": list(self.withheld),
+            "silent": np.rint(self.silent).astype(np.int64).tolist(),
+            "zone": self.zone,
+            "days": round(self.days, 3),
+        }
+
+
+def spans_of(numbers: IntArray) -> list[tuple[int, int]]:
+    """Return the first and the last of every stretch of consecutive ascending numbers."""
+    cuts = np.flatnonzero(np.diff(numbers) > 1) + 1
+    return [(int(part[0]), int(part[-1])) for part in np.split(numbers, cuts)]
+
+
+def hour_spans(chosen: BoolArray) -> list[tuple[int, int]]:
+    """Return first and end hour of every stretch; one that crosses midnight is not cut."""
+    hours = np.flatnonzero(chosen)
+    if not hours.size:
+        return []
+    spans = [(first, last + 1) for first, last in spans_of(hours)]
+    if len(spans) > 1 and spans[0][0] == 0 and spans[-1][1] == 24:
+        spans = [*spans[1:-1], (spans[-1][0], spans[0][1])]
+    return spans
+
+
+def clock(hour: float) -> str:
+    """Format an hour of the day to the quarter hour, as 7:15."""
+    minutes = round(hour * 4) * 15 % 1440
+    return f"{minutes // 60}:{minutes % 60:02d}" if minutes else "midnight"
+
+
+def length(seconds: float) -> str:
+    """Format a length of time with two digits: 45 s, 2 min, 95 min, 2.5 h."""
+    if seconds < 90:
+        return f"{float(f'{seconds:.2g}'):g} s"
+    if seconds < 2 * SECONDS_PER_HOUR:
+        return f"{seconds / 60:.2g} min" if seconds < 600 else f"{seconds / 60:.0f} min"
+    return f"{seconds / SECONDS_PER_HOUR:.2g} h"
+
+
+def join_words(parts: Sequence[str]) -> str:
+    """Join with commas and a final "and"."""
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def date_range(first: int, last: int) -> str:
+    """Format dates, given in days since 1970."""
+    a, b = (date(1970, 1, 1) + timedelta(days=d) for d in (first, last))
+    end = f"{b.day} {MONTHS[b.month - 1]} {b.year}"
+    if a == b:
+        return end
+    if (a.year, a.month) == (b.year, b.month):
+        return f"{a.day} to {end}"
+    start = f"{a.day} {MONTHS[a.month - 1]}"
+    return f"{start} {a.year} to {end}" if a.year != b.year else f"{start} to {end}"

@@ -15,12 +15,16 @@ from typing import Any
 import numpy as np
 
 from hushmeter.checks import BoolArray, FloatArray, IntArray
+from hushmeter.formatting import format_watts
 from hushmeter.learn.habits import (
     HALF_HOUR_S,
     MINUTE_S,
+    Finding,
     Grid,
     LocalReadings,
     cell_length,
+    clock,
+    length,
     slot_length,
 )
 from hushmeter.trace import SECONDS_PER_HOUR
@@ -307,9 +311,7 @@ def _densest(power: FloatArray, duration: FloatArray, least: int) -> IntArray:
 class Cluster:
     """Runs of one kind of load."""
 
-    # "fridge", "long", "hvac", "thermostat", "shower", "kettle", "short-heat", "strong-run", or ""
-    # if no class fits.
-    kind: str
+    kind: str  # One of `DESCRIPTIONS`, or "" if no class fits
     # The runs that support the statement: isolated ones of kettles and short heat, otherwise all.
     runs: Runs
     # Medians [W] [s]
@@ -357,7 +359,7 @@ def _class_of(
     if 45 <= power <= 260 and 300 <= duration <= 4200 and night >= 0.15 and per_day >= 1:
         return "fridge"
     if power >= 2800 and duration >= 45 * MINUTE_S:
-        return "long"
+        return "long-runs"
     if power >= 700 and duration >= 400 and night >= 0.15 and count >= 6:
         return "hvac"
     if power >= 1800 and 25 <= duration <= 400 and train >= 0.45:
@@ -427,4 +429,172 @@ def find_level_blocks(blocks: Runs) -> Runs:
         & (blocks.power <= high)
         & (blocks.duration >= 60 * MINUTE_S)
         & (blocks.level <= 0.12)
+    )
+
+
+FEWEST_EVENT_DAYS = 3
+"""Days of data that the search for runs of appliances needs."""
+PULSE_INTERVAL_S = 10.0
+"""Longest reading in which the pulses of a thermostat show [s]."""
+FEWEST_BLOCKS = 4
+"""Long level blocks from which they are mentioned."""
+Search = tuple[list[Finding], list[str]]
+
+
+def find_loads(readings: LocalReadings) -> Search:
+    """Return the kinds of loads whose runs show in readings of at most a minute."""
+    if readings.interval_s > MINUTE_S:
+        return [], []
+    if readings.days < FEWEST_EVENT_DAYS:
+        return [], ["Appliances need at least 3 days of readings."]
+    clusters = find_clusters(find_runs(readings), readings.days)
+    found = []
+    for kind in DESCRIPTIONS:
+        chosen = [c for c in clusters if c.kind == kind]
+        if chosen and (kind != "thermostat" or readings.interval_s <= PULSE_INTERVAL_S):
+            found.append(_describe(readings, kind, chosen))
+    return found, []
+
+
+def _describe(readings: LocalReadings, kind: str, clusters: list[Cluster]) -> Finding:
+    """Describe the clusters of one class with one sentence."""
+    main = max(clusters, key=lambda cluster: len(cluster.runs))
+    runs = Runs.join([cluster.runs for cluster in clusters])
+    evidence = _run_evidence(runs, main.power, main.duration, readings.days)
+    words = _words(main.power, main.duration, evidence, readings.days)
+    if kind == "fridge":
+        period = fridge_period(main.runs.start)
+        evidence["period_s"] = None if period is None else round(period)
+        words["every"] = "" if period is None else f" and switches on every {length(period)}"
+    certainty, sentence = DESCRIPTIONS[kind]
+    return Finding(kind, sentence.format(**words), evidence, certainty, _marks(readings, runs))
+
+
+def find_long_blocks(readings: LocalReadings) -> Search:
+    """Return the charging of a car, or long level blocks."""
+    if readings.interval_s > SECONDS_PER_HOUR:
+        return [], []
+    blocks = find_blocks(readings)
+    car = find_car(blocks, readings.interval_s, readings.days)
+    found = []
+    if car is not None:
+        found.append(
+            _block_finding(
+                readings, car, "car-charger", "A car is charged with {watts} for {length}"
+            )
+        )
+    level = find_level_blocks(blocks)
+    if len(level) >= FEWEST_BLOCKS:
+        words = (
+            "Long level blocks of about {watts} for {length}, from a car, a water heater or "
+            "another heater"
+        )
+        found.append(_block_finding(readings, level, "long-blocks", words))
+    return found, []
+
+
+def _block_finding(readings: LocalReadings, runs: Runs, kind: str, words: str) -> Finding:
+    power, duration = float(np.median(runs.power)), float(np.median(runs.duration))
+    evidence = _run_evidence(runs, power, duration, readings.days)
+    filled = _words(power, duration, evidence, readings.days)
+    text = f"{words}: {{count}}, {{rate}}, {{hour}}.".format(**filled)
+    return Finding(kind, text, evidence, "sure", _marks(readings, runs))
+
+
+def _words(power: float, duration: float, evidence: dict[str, Any], days: float) -> dict[str, str]:
+    """The words of a sentence about runs: their power, length, number, rate and usual hour."""
+    return {
+        "watts": format_watts(float(f"{power:.2g}")),
+        "length": length(duration),
+        "count": _times(evidence["count"]),
+        "rate": _rate(evidence["count"], days),
+        "hour": _often(evidence["starts_by_hour"]),
+    }
+
+
+DESCRIPTIONS = {
+    "kettle": (
+        "at least",
+        "A kettle ({watts} for {length}) was used at least {count}, {rate}, {hour}.",
+    ),
+    "shower": (
+        "likely",
+        "Runs like those of an electric shower ({watts} for {length}): {count}, {rate}, {hour}. "
+        "An instantaneous water heater, a large oven or a machine may draw as much.",
+    ),
+    "hvac": (
+        "sure",
+        "An air conditioner, a heat pump or a heater ({watts} for {length} at a time) ran at "
+        "least {count}, {rate}, {hour}.",
+    ),
+    "fridge": (
+        "sure", "A fridge or freezer of about {watts} runs for {length} at a time{every}."
+    ),
+    "short-heat": (
+        "likely",
+        "A microwave, a toaster or a hair dryer (one of them, about {watts} for {length}) was "
+        "likely used at least {count}, {rate}, {hour}.",
+    ),
+    "thermostat": (
+        "likely",
+        "Something heats on and off, likely an oven, a dryer or a hob ({watts} for {length} at a "
+        "time): at least {count}, {rate}, {hour}.",
+    ),
+    "long-runs": (
+        "at least",
+        "Long runs of {watts} for {length}, from a water heater, another heater or a car: at "
+        "least {count}, {rate}, {hour}.",
+    ),
+    "strong-run": (
+        "at least",
+        "Runs of {watts} for {length}, from a machine that heats water or an oven: at least "
+        "{count}, {rate}, {hour}.",
+    ),
+}  # fmt: skip
+"""Certainty and sentence of the classes of loads, in the order of the findings."""
+
+
+def _run_evidence(runs: Runs, power: float, duration: float, days: float) -> dict[str, Any]:
+    """Return the numbers behind a statement about runs."""
+    hours = np.floor(runs.start / SECONDS_PER_HOUR).astype(np.int64) % 24
+    return {
+        "count": len(runs),
+        "per_day": round(len(runs) / days, 3),
+        "watts": round(power, 1),
+        "seconds": round(duration, 1),
+        "starts_by_hour": np.bincount(hours, minlength=24).tolist(),
+    }
+
+
+def _marks(readings: LocalReadings, runs: Runs) -> FloatArray:
+    """Return starts and ends of runs in UTC."""
+    return readings.to_utc(np.column_stack([runs.start, runs.end]))
+
+
+def _rate(count: int, days: float) -> str:
+    """Format how often something happens."""
+    for rate, period in ((count / days, "day"), (7 * count / days, "week")):
+        if rate >= 0.95:
+            return f"{rate:.2g} times a {period}" if rate >= 1.05 else f"once a {period}"
+    return f"in {days:.0f} days"
+
+
+def _often(starts_by_hour: Sequence[int]) -> str:
+    """Name the hour with the most starts."""
+    hour = int(np.argmax(starts_by_hour))
+    return f"most often between {clock(hour)} and {clock(hour + 1)}"
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def without_repetition(found: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Leave out long runs that are already described as the blocks of a car or a heater."""
+    blocks = [f.evidence["watts"] for f in found if f.kind in ("car-charger", "long-blocks")]
+    return tuple(
+        finding
+        for finding in found
+        if finding.kind != "long-runs"
+        or all(abs(finding.evidence["watts"] / watts - 1) > 0.15 for watts in blocks)
     )

@@ -60,7 +60,7 @@ class Days:
     slot_s: int  # Length of a slot [s]
     dates: IntArray  # Date of every day, in days since 1970
     watts: FloatArray  # Power of every slot above the level of the nights [W]; NaN if missing
-    night_w: FloatArray  # Level of the night before every day [W]
+    night_w: FloatArray  # Level of the nights around every slot [W]
     noise_w: FloatArray  # Standard deviation of the noise of every slot [W]
 
     def __len__(self) -> int:
@@ -110,14 +110,15 @@ def cut_days(readings: LocalReadings, slot_s: int | None = None) -> Days:
     after = np.where(np.isfinite(after), after, level)
     middle = sum(NIGHT_H) / 2
     weight = (hours - middle) / 24
-    above = shifted - (level[:, None] * (1 - weight) + after[:, None] * weight)
+    nights = level[:, None] * (1 - weight) + after[:, None] * weight
+    above = shifted - nights
     counted = (hours >= 18) if readings.solar else np.ones(hours.size, np.bool_)
     complete = np.isfinite(above[:, counted]).mean(axis=1) >= 0.95
     return Days(
         slot,
         first + np.flatnonzero(complete),
         above[complete],
-        level[complete],
+        nights[complete],
         np.full(above[complete].shape, noise),
     )
 
@@ -576,7 +577,7 @@ def reached(days: Days, powers: tuple[int, ...]) -> dict[int, FloatArray]:
 
     With noise, the distribution of the powers of every slot of the day is estimated from all days.
     """
-    watts = days.watts + days.night_w[:, None]
+    watts = days.watts + days.night_w
     if not days.noise_w.any():
         return {power: (np.nan_to_num(watts) >= power).astype(float) for power in powers}
     support = np.append(0.0, np.geomspace(100, max(200.0, float(np.nanmax(watts))), POINTS - 1))
