@@ -176,8 +176,9 @@ def test_killed_between_the_payment_and_the_name(jobs, tmp_path, name, force, mo
         with open_ledger(url) as ledger:
             (release,) = {row["release"] for row in ledger.history("m")}
             assert ledger.state_of(release, "m") == "released"
-        left = {path.name for path in place.glob(".*")} - {f".{name}.lock"}
-        assert left == set()
+        # What a killed process could not remove is removed before the next payment.
+        left = {path.name for path in place.glob(".*")}
+        assert left <= {f".{name}.lock", f".{name}.paid.draft"}
         if kills >= most:
             break
     # Some processes died after the payment and before the first name.

@@ -190,6 +190,11 @@ class TableError:
         return f"standard error of every number of {self.table}: {size}{share}"
 
 
+def reading_error(terms: FleetTerms) -> float:
+    """Compute the standard error of one released reading, √(σ² + g²/12) [W]."""
+    return math.hypot(terms.promise.noise.std, terms.promise.noise.grid / math.sqrt(12))
+
+
 def errors_of(terms: Terms, load_w: float | None = None) -> list[TableError]:
     """Return the errors of all tables, beside the mean load of a group, or of a meter [W].
 
@@ -197,9 +202,7 @@ def errors_of(terms: Terms, load_w: float | None = None) -> list[TableError]:
     the period, of which there is at least one.
     """
     if isinstance(terms, FleetTerms):
-        noise = terms.promise.noise
-        error = math.hypot(noise.std, noise.grid / math.sqrt(12))
-        sizes = {"readings": (error, terms.interval_s)}
+        sizes = {"readings": (reading_error(terms), terms.interval_s)}
     else:
         seconds = {
             "sums": SECONDS_PER_DAY if terms.every == "day" else SECONDS_PER_HOUR,

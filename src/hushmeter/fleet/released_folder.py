@@ -44,6 +44,7 @@ from hushmeter.fleet.job import (
     mark_of,
     plain,
     read_terms,
+    reading_error,
 )
 from hushmeter.fleet.meter_periods import calendar_of, dictionary_codes
 from hushmeter.fleet.series import MARK
@@ -317,7 +318,7 @@ def summarise_fleet(
     sums = pd.concat(parts).groupby(["group", "bin"], as_index=False).sum()
     sums[by] = np.array(list(groups), dtype=object)[sums["group"].to_numpy(int)]
     sums["start"] = _starts(sums["bin"].to_numpy(int), every, manifest.zone)
-    error = reading_error(manifest)
+    error = reading_error(manifest.terms)
     sums["squares"] = error**2 * sums["readings"]
     table = _finish(sums, by, manifest.terms.interval_s, price_per_kwh)
     return FleetSummary(table, error, _notes(manifest))
@@ -392,13 +393,6 @@ def _estimate_notes(estimates: list[Estimate]) -> tuple[str, ...]:
             f"{RESTORED_NOTE} Their errors do not cancel, so the error of a sum is the sum of them."
         )
     return tuple(notes)
-
-
-def reading_error(manifest: Manifest) -> float:
-    """Compute the standard error of one released reading, √(σ² + g²/12) [W]."""
-    assert isinstance(manifest.terms, FleetTerms)
-    noise = manifest.terms.promise.noise
-    return math.hypot(noise.std, noise.grid / math.sqrt(12))
 
 
 def _notes(manifest: Manifest) -> tuple[str, ...]:

@@ -282,20 +282,13 @@ def femto_delta(delta: Any) -> int:
     return _check_size("delta", math.ceil(exact("delta", delta) * FEMTO), FEMTO)
 
 
-def micro_cap(name: str, epsilon: Any) -> int:
-    """Convert ε to a cap, ⌊ε·10⁶⌋ [micro-ε]; a cap is never rounded up."""
-    micro = math.floor(exact(name, epsilon) * MICRO)
-    if micro < 1:
-        raise InputError(f"{name} must be at least 0.000001, got {epsilon}.")
-    return _check_size(name, micro, MICRO)
-
-
-def femto_cap(delta: Any) -> int:
-    """Convert δ to a cap, ⌊δ·10¹⁵⌋ [femto-δ]; a cap is never rounded up."""
-    femto = math.floor(exact("delta", delta) * FEMTO)
-    if femto < 1:
-        raise InputError(f"delta must be at least 1e-15, got {delta}.")
-    return _check_size("delta", femto, FEMTO)
+def cap_amount(name: str, value: Any, scale: int = MICRO) -> int:
+    """Convert ε, or δ with the scale `FEMTO`, to a cap; it is never rounded up."""
+    amount = math.floor(exact(name, value) * scale)
+    if amount < 1:
+        least = "0.000001" if scale == MICRO else "1e-15"
+        raise InputError(f"{name} must be at least {least}, got {value}.")
+    return _check_size(name, amount, scale)
 
 
 def epsilon_text(micro: int) -> str:

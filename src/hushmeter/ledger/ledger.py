@@ -15,14 +15,14 @@ from hushmeter.files import atomic, table_format
 from hushmeter.ledger import spending
 from hushmeter.ledger.chain import SCHEMA, Entry, Head, Row, find_problems, ordinal
 from hushmeter.ledger.charges import (
+    FEMTO,
     LARGEST,
     NOTHING,
     Cap,
     DayChange,
     Price,
-    femto_cap,
+    cap_amount,
     merge_caps,
-    micro_cap,
 )
 from hushmeter.ledger.databases import PostgresStore, SqliteStore
 from hushmeter.ledger.spending import (
@@ -323,11 +323,11 @@ class Ledger:
         name = ALL_METERS if meter is None else check_name("meter", meter)
         change: dict[str, Any] = {}
         if total is not None:
-            change["total"] = None if total == LIFT else micro_cap("total", total)
+            change["total"] = None if total == LIFT else cap_amount("total", total)
         if window is not None:
             change["window"] = None if window == LIFT else _window(window)
         if delta is not None:
-            change["delta"] = None if delta == LIFT else femto_cap(delta)
+            change["delta"] = None if delta == LIFT else cap_amount("delta", delta, FEMTO)
         if not change:
             raise InputError("give a cap: a total, a window, a delta, or several of them.")
         return self._store.write(lambda: spending.change_cap(self._store, name, change))
@@ -538,7 +538,7 @@ def _window(window: Any) -> tuple[int, int]:
         raise InputError(f"window must be (periods, ε), got {window!r}.") from None
     if whole("window", width) > WIDEST:
         raise InputError(f"window must be at most {WIDEST} periods, got {width}.")
-    return int(width), micro_cap("window", epsilon)
+    return int(width), cap_amount("window", epsilon)
 
 
 def _without_password(url: str) -> str:

@@ -168,7 +168,7 @@ def save_paid(
     with open_ledger(url) as ledger:
         bill = bill_of(release, ledger, meter=meter, stream=stream)
     contents, folder = release_contents(release, path, signing_key), paid_folder(path)
-    draft = folder.with_name(f"{folder.name}.draft")
+    draft = _draft(folder)
     with _one_writer(path):
         refuse_existing(path, force)
         # A process that was killed before its payment may have left a draft.
@@ -211,15 +211,27 @@ def _pay_and_publish(url: str, path: Path, bill: Bill, force: bool) -> tuple[lis
         try:
             payment = bill.pay(ledger)
         except BudgetError:
-            shutil.rmtree(folder, ignore_errors=True)
+            _discard(folder)
             raise
         with one_sentence(path, more=again):
             publish_staged(folder, path.parent, force=force)
         # The receipt of a folder has the SHA-256 of all its files.
         published = sha256_of(path / RECEIPT if path.is_dir() else path)
         ledger.mark_released(bill.charge, bill.meter, published)
-    shutil.rmtree(folder, ignore_errors=True)
+    _discard(folder)
     return written_files(path), payment
+
+
+def _draft(folder: Path) -> Path:
+    """Return the name of a folder that is not complete yet, or not needed any more."""
+    return folder.with_name(f"{folder.name}.draft")
+
+
+def _discard(folder: Path) -> None:
+    """Remove a folder at once, so that no part of it is ever taken for an unfinished release."""
+    shutil.rmtree(_draft(folder), ignore_errors=True)
+    move(folder, _draft(folder))
+    shutil.rmtree(_draft(folder), ignore_errors=True)
 
 
 @contextmanager
