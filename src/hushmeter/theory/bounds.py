@@ -437,7 +437,7 @@ def bound_curves(
     scale = width / values
     vectors = [math.comb(n, k) for k in range(most + 1)]
     share = sum(k * count for k, count in enumerate(vectors)) / (n * sum(vectors))
-    forms = {
+    forms: dict[str, Any] = {
         form: bounds(home, values, sensitivity=width, max_switches=most, form=form)
         for form in ("corrected", "printed", "integral")
     }
