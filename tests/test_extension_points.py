@@ -1,4 +1,4 @@
-"""A new attacker or command is one module and one entry, as docs/architecture.md says.
+"""A new attacker, threat or command is one module and one entry, as docs/architecture.md says.
 
 Other files add a toy of their kind: tests/releases/test_labels.py a table,
 tests/noise/test_kinds.py a mechanism, tests/read/test_source.py a file format.
@@ -34,6 +34,27 @@ class Threshold(Attacker):
     def _predict(self, seen):
         return np.asarray(seen.readings)[:, None] > self.home.powers
 '''
+THREAT = '''"""A toy."""
+
+import numpy as np
+
+from hushmeter.threat.contract import Threat
+
+
+class WorksAtHome(Threat):
+    """A day on which more is used than on a usual known day is a day of work at home."""
+
+    name = "works at home"
+
+    def fit(self, known, answers):
+        self.levels = [known[answers == answer].mean() for answer in (0, 1)]
+        return self
+
+    def predict(self, values):
+        spread = np.hypot(50.0, self.noise_w)
+        odds = np.exp([-(((values - level) / spread) ** 2) / 2 for level in self.levels]).T
+        return odds / odds.sum(axis=1, keepdims=True)
+'''
 COMMAND = '''"""`hushmeter count`: a toy."""
 
 from pathlib import Path
@@ -62,13 +83,15 @@ def count(
 
 @pytest.fixture(scope="module")
 def extended(tmp_path_factory):
-    """A copy of the package with a toy attacker and a toy command."""
+    """A copy of the package with a toy attacker, a toy threat and a toy command."""
     folder = tmp_path_factory.mktemp("extended")
     package = folder / "hushmeter"
     ignored = shutil.ignore_patterns("__pycache__", "static")
     shutil.copytree(Path(hm.__file__).parent, package, ignore=ignored)
     (package / "attack" / "threshold.py").write_text(ATTACKER, encoding="utf-8")
     add(package / "attack" / "registry.py", '"co": ', '"threshold": "threshold:Threshold",\n    ')
+    (package / "threat" / "works_at_home.py").write_text(THREAT, encoding="utf-8")
+    add(package / "threat" / "__init__.py", '"identity": ', '"works_at_home": "WorksAtHome",\n    ')
     (package / "cli" / "count.py").write_text(COMMAND, encoding="utf-8")
     add(package / "cli" / "__init__.py", '"inspect", ', '"count", ')
     hm.write_meter(folder / "meter.csv", hm.Trace([0.0, 2500.0, 100.0], interval_s=60.0))
@@ -115,3 +138,19 @@ print(hm.attackers["threshold"](home).predict(hm.read_meter("meter.csv")).sum(ax
     words = ("attack", "meter.csv", "--home", "evening", "-a", "threshold", "-o", "s.csv", "--json")
     found = json.loads(run(extended, "-m", "hushmeter", *words))
     assert found["attacker"] == "threshold"
+
+
+def test_a_threat_is_a_module_and_a_line_of_the_package(extended):
+    code = """
+import numpy as np
+import hushmeter as hm
+rng = np.random.default_rng(1)
+answers = rng.integers(0, 2, 200)
+days = 200.0 + 300.0 * answers + rng.normal(0, 50, 200)
+noise = hm.Laplace(epsilon=1.0, sensitivity=100.0)
+attacker = hm.threat.WorksAtHome().knows(noise.std).fit(days[:100], answers[:100])
+seen = noise.release(days[100:], rng=2)
+found = hm.threat.rate(attacker.predict(seen), answers[100:], floor=0.5)
+print(isinstance(attacker, hm.threat.Threat), found.share > 0.8, found.low > found.floor)
+"""
+    assert run(extended, "-c", code).split() == ["True", "True", "True"]

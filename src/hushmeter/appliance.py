@@ -107,7 +107,6 @@ class Catalogue(Mapping[str, ApplianceKind]):
 
     Examples
     --------
-    >>> import hushmeter as hm
     >>> kettle = hm.catalogue["kettle"]
     >>> kettle.power_w.high, kettle.run_wh.high
     (3100.0, 235.0)
@@ -283,6 +282,11 @@ class Appliance:
     InputError
         If the name is empty, no power is given, a number is not positive and finite, or an upper
         value is below the usual one.
+
+    Examples
+    --------
+    >>> hm.Appliance("kettle", 2000.0, run_s=180.0, high=2200.0).protected_power
+    2200.0
     """
 
     name: str
@@ -351,7 +355,6 @@ class Appliance:
 
         Examples
         --------
-        >>> import hushmeter as hm
         >>> hm.Appliance.from_words("kettle 2100 W 180 s").protected_power
         2100.0
         >>> hm.Appliance.from_words("kettle").protected_power
@@ -377,18 +380,7 @@ class Appliance:
         return self.levels or (self.power,)
 
     def source_of(self, field: str) -> str:
-        """Where one number comes from.
-
-        Parameters
-        ----------
-        field : str
-            Name of the number, such as "power" or "run_s".
-
-        Returns
-        -------
-        str
-            "typed", "catalogue" or "learnt".
-        """
+        """Where the number of a field comes from: "typed", "catalogue" or "learnt"."""
         return "typed" if field in self.typed else self.source
 
     @property
@@ -430,11 +422,8 @@ class Appliance:
     def at_largest_power(self) -> Appliance | None:
         """Return the appliance with its largest measured power as the protected one.
 
-        Returns
-        -------
-        Appliance or None
-            None if the largest power is unknown or is protected already. The protected run and
-            its energy do not change.
+        None if the largest power is unknown or is protected already. The protected run and its
+        energy do not change.
         """
         if self.max_power is None or self.max_power <= self.protected_power:
             return None

@@ -76,6 +76,12 @@ def estimate_tolerance(
         If the quantile is not in (0, 1].
     DataError
         If no step is quiet.
+
+    Examples
+    --------
+    >>> trace = hm.Trace([0.0, 4.0, 2000.0, 2010.0], 60.0, states=[[0], [0], [1], [1]])
+    >>> hm.estimate_tolerance(trace, quantile=1.0)
+    10.0
     """
     if not 0 < quantile <= 1:
         raise InputError(f"quantile must lie in (0, 1], got {quantile}.")
@@ -143,6 +149,12 @@ class AssumptionCheck:
     error_jump : float
         Largest jump that the meter error alone can make [W]: 2·m·(base load + all powers), or
         with a trace 2·m times its largest reading.
+
+    Examples
+    --------
+    >>> check = hm.Home.from_words("kettle, television").check()
+    >>> check.unresolvable, check.margin
+    ((), 90.0)
     """
 
     tolerance: float

@@ -49,8 +49,13 @@ def one_sentence(
     try:
         yield
     except kinds as error:
-        reason = getattr(error, "strerror", None) or str(error).strip().partition("\n")[0]
-        raise DataError(f"{place} cannot be {done}: {reason.rstrip('.')}{more}.") from None
+        raise DataError(f"{place} cannot be {done}: {reason_of(error)}{more}.") from None
+
+
+def reason_of(error: Exception) -> str:
+    """Return why something failed: the words of the system, or the first line of the message."""
+    first = str(error).strip().partition("\n")[0] or type(error).__name__
+    return (getattr(error, "strerror", None) or first).rstrip(".: ")
 
 
 def refuse_overwrite(
@@ -164,7 +169,8 @@ def stage(
     make_folder(next(iter(contents)).parent, public=True)
     folder.mkdir(mode=0o700)
     for number, (path, content) in enumerate(contents.items()):
-        _create(folder / f"{number}-{path.name}", content, public=path not in private)
+        with one_sentence(path):
+            _create(folder / f"{number}-{path.name}", content, public=path not in private)
     flush_folder(folder)
 
 
@@ -249,7 +255,8 @@ def _temporary_name(path: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             if name.is_dir():
-                shutil.rmtree(name)
+                shutil.rmtree(name, ignore_errors=True)
+                name.rmdir()
             else:
                 name.unlink()
 

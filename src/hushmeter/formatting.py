@@ -92,8 +92,8 @@ def html_rows(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return f"<table><tr>{head}</tr>{body}</table>"
 
 
-def html_line(lines: Iterable[Sequence[tuple[float, float]]], label: str) -> str:
-    """Return lines as a small picture in SVG."""
+def html_line(lines: Iterable[Iterable[Sequence[float]]], label: str) -> str:
+    """Return lines of points between 0 and 1 as a small picture in SVG."""
     paths = "".join(
         "<polyline points='"
         + " ".join(f"{400 * x:.1f},{60 - 56 * y - 2:.1f}" for x, y in points)

@@ -92,7 +92,6 @@ class Home:
 
     Examples
     --------
-    >>> import hushmeter as hm
     >>> home = hm.Home([hm.Appliance("kettle", 2000.0), hm.Appliance("fridge", 120.0)], 20.0)
     >>> home.powers.tolist()
     [2000.0, 120.0]
@@ -201,16 +200,7 @@ class Home:
         return self.with_appliances(replace(one, levels=()) for one in self.appliances)
 
     def with_appliances(self, appliances: Iterable[Appliance]) -> Home:
-        """Return the home with other appliances and with everything else unchanged.
-
-        Parameters
-        ----------
-        appliances : iterable of Appliance
-
-        Returns
-        -------
-        Home
-        """
+        """Return the home with other appliances and with everything else unchanged."""
         return Home(
             appliances, self.tolerance, self.base_load, self.name, self.learnt_from, self.typed
         )
@@ -218,16 +208,8 @@ class Home:
     def label(self, trace: Trace) -> Trace:
         """Return the trace with the true states of this home's appliances.
 
-        Parameters
-        ----------
-        trace : Trace
-            With a column of power for every appliance of the home. An appliance counts as on
-            above half of its mean power.
-
-        Raises
-        ------
-        DataError
-            If the trace lacks the power of an appliance.
+        The trace needs a column of power for every appliance, which counts as on above half of its
+        mean power; `DataError` names an appliance that lacks one.
         """
         missing = [name for name in self.names if name not in (trace.names or ())]
         if trace.power is None or trace.names is None or missing:
@@ -323,7 +305,6 @@ class Home:
 
         Examples
         --------
-        >>> import hushmeter as hm
         >>> hm.Home.from_words("kettle, oven, car charger 7.4 kW").names
         ('kettle', 'oven', 'car charger 7.4 kW')
         """
@@ -333,15 +314,7 @@ class Home:
 
     @classmethod
     def from_toml(cls, text: str) -> Home:
-        """Return the home that TOML text describes.
-
-        Raises
-        ------
-        tomllib.TOMLDecodeError
-            If the text is not TOML.
-        InputError
-            If the text describes no valid home.
-        """
+        """Return the home of a text; raise `TOMLDecodeError` or, for no home, `InputError`."""
         # A key such as a.a.a… takes memory that grows with the square of its length.
         if any(part.count(".") > MOST_DOTS for part in re.split(r"[=,{}\[\]\n]", text)):
             raise InputError(f"it has a key or a text with more than {MOST_DOTS} dots.")
@@ -369,6 +342,12 @@ def read_home(path: str | Path) -> Home:
     ------
     DataError
         If the file is missing, is not TOML, or describes no valid home.
+
+    Examples
+    --------
+    >>> hm.Home.from_words("kettle, oven").save("home.toml")
+    >>> hm.read_home("home.toml").names
+    ('kettle', 'oven')
     """
     source = Path(path)
     try:

@@ -102,6 +102,12 @@ class Score:
         α_i of each group of columns; empty without groups.
     average_precision : float
         Mean over the same appliances as f1; NaN without probabilities.
+
+    Examples
+    --------
+    >>> found = hm.score([[True], [False]], [[True], [True]], names=["kettle"])
+    >>> found.alpha, round(found["kettle"].f1, 2)
+    (0.5, 0.67)
     """
 
     alpha: float
@@ -198,6 +204,11 @@ def score(
         If shapes differ, or states are not 0 or 1.
     DataError
         If there is nothing to score, or the trace has no true states.
+
+    Examples
+    --------
+    >>> hm.score([[True, False], [False, True]], [[True, False], [True, True]]).alpha
+    0.75
     """
     if isinstance(truth, Trace):
         names = truth.names if names is None else names
@@ -291,7 +302,7 @@ def score_events(states: ArrayLike, truth: Trace, *, within_s: float = 60.0) -> 
     """
     guessed, actual = _pair(states, truth.truth())
     limit = non_negative("within_s", within_s)
-    steps = np.arange(len(truth)) if truth.steps is None else np.asarray(truth.steps)
+    steps = truth.places
     seconds = (steps * truth.interval_s).astype(np.float64)
     rows = []
     for i, name in enumerate(_names(truth.names, actual.shape[1])):

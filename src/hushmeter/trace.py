@@ -87,6 +87,11 @@ class Metering:
     InputError
         If a step is negative or not finite, `copies` or `registers` is not a whole number of at
         least 1, or `stretch` is below 1.
+
+    Examples
+    --------
+    >>> hm.Trace([120.0], 60.0, metering=hm.Metering(resolution_w=10.0)).metering.resolution_w
+    10.0
     """
 
     resolution_w: float = 0.0
@@ -145,7 +150,6 @@ class Trace:
 
     Examples
     --------
-    >>> import hushmeter as hm
     >>> trace = hm.Trace([120.0, 2120.0, 2118.0], interval_s=6.0, start="2024-01-01T00:00Z")
     >>> trace.jumps().tolist()
     [0.0, 2000.0, 2.0]
@@ -208,7 +212,17 @@ class Trace:
         columns = self.states if self.power is None else self.power
         if columns is not None:
             facts["appliances"] = _shortened(self.names or ()) or str(columns.shape[1])
-        return html_facts("Trace", facts, html_line(drawn_lines(self), "readings over time"))
+        return html_facts("Trace", facts, self.picture("readings over time"))
+
+    def picture(self, label: str) -> str:
+        """A small picture in SVG with a label: means of equal stretches; a gap ends a line."""
+        width = max(1, -(-(int(self.places[-1]) + 1) // DRAWN_POINTS))
+        cells, place = np.unique(self.places // width, return_inverse=True)
+        means = np.bincount(place, weights=self.readings) / np.bincount(place)
+        low, high = min(0.0, float(means.min())), max(float(means.max()), 1e-9)
+        points = np.column_stack([cells / max(int(cells[-1]), 1), (means - low) / (high - low)])
+        lines = np.split(points, np.flatnonzero(np.diff(cells) > 1) + 1)
+        return html_line([line.tolist() for line in lines], label)
 
     def __len__(self) -> int:
         return int(self.readings.size)
@@ -223,27 +237,14 @@ class Trace:
         return self._rows(part, None if self.steps is None else self.steps[part])
 
     def select(self, rows: ArrayLike) -> Trace:
-        """Return the readings at the given positions; those that are left out become gaps.
+        """Return the readings at the given positions `rows`; those that are left out become gaps.
 
-        Parameters
-        ----------
-        rows : array_like of int
-            Positions in ascending order; at least one.
-
-        Returns
-        -------
-        Trace
-
-        Raises
-        ------
-        DataError
-            If there is no position, or the positions are not ascending.
+        Raise `DataError` if there is no position, or the positions are not ascending.
         """
         chosen = np.asarray(rows, np.int64)
         if chosen.size == 0:
             raise DataError("a trace needs at least one reading, got none.")
-        steps = np.arange(len(self)) if self.steps is None else self.steps
-        return self._rows(chosen, steps[chosen])
+        return self._rows(chosen, self.places[chosen])
 
     def _rows(self, rows: slice | IntArray, steps: IntArray | None) -> Trace:
         """Some of the readings, with their times counted in intervals from any moment."""
@@ -256,20 +257,10 @@ class Trace:
         )
 
     def derive(self, **changes: Any) -> Trace:
-        """Return a trace with some parameters of `Trace` changed, and all others as they are.
-
-        Parameters
-        ----------
-        **changes
-            New values of the parameters, by name.
-
-        Returns
-        -------
-        Trace
+        """Return a trace with other values of some parameters of `Trace`, the `changes` by name.
 
         Examples
         --------
-        >>> import hushmeter as hm
         >>> trace = hm.Trace([120.0, 2120.0], interval_s=6.0, start="2024-01-01T00:00Z")
         >>> trace.derive(states=[[False], [True]], names=["kettle"])
         Trace(2 readings, 6 s, from 2024-01-01T00:00:00Z, 1 appliances)
@@ -353,16 +344,11 @@ class Trace:
         return window, cells, first[enough], counts[enough]
 
     def hourly(self) -> Trace:
-        """The mean power of every clock hour (UTC) in which a reading starts.
+        """The mean power of every clock hour (UTC) in which a reading starts; others are gaps.
 
         This is the one definition of an hourly mean in the project. An hour that has only some of
         its readings counts with those that it has, so that a short gap does not remove an hour.
         Readings of an hour or more stay as they are. True states and powers are left out.
-
-        Returns
-        -------
-        Trace
-            One reading [W] per hour; hours without a reading are gaps.
         """
         bare: dict[str, Any] = {"states": None, "power": None, "names": None}
         if self.interval_s >= SECONDS_PER_HOUR:
@@ -378,20 +364,12 @@ class Trace:
         )
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return the readings as a table of pandas.
+        """Return the readings as a DataFrame, whose index is the start of every interval in UTC.
 
-        Returns
-        -------
-        DataFrame
-            The index is the start of every interval in UTC. The column "watts" holds the readings
-            [W]. For every appliance there is a column with its name, if its power [W] is known,
-            and a column with its name and " on", if its true state is known. The length of the
-            interval and the metering are not part of the table.
-
-        Raises
-        ------
-        InputError
-            If two columns would have the same name.
+        The column "watts" holds the readings [W]. For every appliance there is a column with its
+        name, if its power [W] is known, and a column with its name and " on", if its true state is
+        known. The length of the interval and the metering are not part of the table. Raise
+        `InputError` if two columns would have the same name.
         """
         import pandas as pd
 
@@ -438,7 +416,6 @@ class Trace:
 
         Examples
         --------
-        >>> import hushmeter as hm
         >>> trace = hm.Trace([120.0, 2120.0], interval_s=6.0, start="2024-01-01T00:00Z")
         >>> hm.Trace.from_pandas(trace.to_pandas())
         Trace(2 readings, 6 s, from 2024-01-01T00:00:00Z, no truth)
@@ -476,25 +453,9 @@ class Trace:
     ) -> Trace:
         """Make a trace of any table that has the Arrow PyCapsule interface.
 
-        Parameters
-        ----------
-        data : object
-            With the method `__arrow_c_stream__`, such as a table of pyarrow, polars or duckdb.
-        interval_s, watts, metering
-            As in `from_pandas`.
-        time : str, default "timestamp"
-            Name of the column of times, with a time zone.
-
-        Returns
-        -------
-        Trace
-
-        Raises
-        ------
-        InputError
-            If the object has no such method, or the times have no time zone.
-        DataError
-            As in `from_pandas`.
+        `data` has the method `__arrow_c_stream__`, such as a table of pyarrow, polars or duckdb,
+        and `time` names its column of times, with a time zone. `interval_s`, `watts`, `metering`
+        and the errors are those of `from_pandas`.
         """
         import pyarrow as pa
 
@@ -529,10 +490,14 @@ class Trace:
         return float(self.readings.sum()) * self.interval_s / JOULES_PER_KWH
 
     @cached_property
+    def places(self) -> IntArray:
+        """Time of every reading, counted in intervals from the start, shape (T,)."""
+        return np.arange(len(self)) if self.steps is None else self.steps
+
+    @cached_property
     def times(self) -> TimeArray:
         """Start of every interval, UTC, datetime64[ns], shape (T,)."""
-        steps = np.arange(len(self)) if self.steps is None else self.steps
-        since = np.rint(steps * (self.interval_s * 1e9)).astype("timedelta64[ns]")
+        since = np.rint(self.places * (self.interval_s * 1e9)).astype("timedelta64[ns]")
         times: TimeArray = self.start + since
         return times
 
@@ -704,23 +669,6 @@ def _shortened(names: tuple[str, ...], most: int = 6) -> str:
     """The first names, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
-
-
-def drawn_lines(trace: Trace) -> list[list[tuple[float, float]]]:
-    """Return the lines that show a trace in a small picture, between 0 and 1; a gap ends a line.
-
-    Their points are the means of at most `DRAWN_POINTS` equal stretches.
-    """
-    steps = np.arange(len(trace)) if trace.steps is None else trace.steps
-    width = max(1, -(-(int(steps[-1]) + 1) // DRAWN_POINTS))
-    cells, place = np.unique(steps // width, return_inverse=True)
-    means = np.bincount(place, weights=trace.readings) / np.bincount(place)
-    low, high = min(0.0, float(means.min())), max(float(means.max()), 1e-9)
-    x = cells / max(int(cells[-1]), 1)
-    y = (means - low) / (high - low)
-    breaks = np.flatnonzero(np.diff(cells) > 1) + 1
-    pieces = np.split(np.column_stack([x, y]), breaks)
-    return [[(float(a), float(b)) for a, b in piece] for piece in pieces]
 
 
 def jumps(

@@ -332,6 +332,7 @@ def test_a_pair_without_coupling_answers_as_two_appliances(exact_states):
     joined = [np.kron(part[2], part[1]) for part in (alone.transitions_, alone.initial_)]
     pair.pair_transitions_, pair.pair_initial_ = (joined[0],), (joined[1],)
     alone.pairs_ = np.empty((0, 2), np.int64)
+    alone.pair_transitions_ = alone.pair_initial_ = ()
     # In the beam, a change of both appliances of a pair is one change.
     close = 1e-9 if exact_states > 1 else 0.05
     first = test.truth()[0]

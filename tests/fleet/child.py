@@ -3,9 +3,11 @@
 Reads one JSON object per line: the arguments of a job and, optionally, `kill_at`, the number of
 the Python or C function call at which the job kills itself with SIGKILL. With `stop` the job stops
 itself before it begins, so that a tracer can attach, and works with two forks. With `sums` the job
-releases sums instead of series. With `command` the job is a command of hushmeter, and only calls
-within the functions that `within` names are counted. Answers with the pid and, after
-another line, with the status of the job and, if it lived, how many calls it made.
+releases sums instead of series, and `interval_s` is the length of a reading. With `command` the job
+is a command of hushmeter, and only calls within the functions that `within` names are counted. With
+`warm` this process itself does the job, so that all later forks have its code and tables. Answers
+with the pid and, after another line, with the status of the job and, if it lived, how many calls it
+made.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import pickle
 import signal
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from hushmeter.errors import DataError, HushmeterError
@@ -100,10 +103,12 @@ def run(order, calls) -> int:
         order["ledger"],
         resume=True,
         schedule=forks.schedule if forks else None,
-        release=order["release"],
-        key=bytes.fromhex(order["key"]),
+        release=order.get("release"),
+        key=bytes.fromhex(order["key"]) if "key" in order else None,
     )
     terms = SUMS if order.get("sums") else TERMS
+    if "interval_s" in order:
+        terms = replace(terms, interval_s=order["interval_s"])
     try:
         release_fleet(order["source"], order["output"], terms, options)
     except HushmeterError as error:
@@ -156,8 +161,7 @@ def main() -> None:
     while line := sys.stdin.readline():
         order = json.loads(line)
         if order.get("warm"):
-            # What the command loads is there for all forks.
-            answer(status=run_command(order["command"]))
+            answer(status=run(order, [0]))
             continue
         calls = [0]
         read, send = os.pipe()

@@ -54,9 +54,9 @@ class Jobs:
         self._process.stdin.write(line + "\n")
         self._process.stdin.flush()
 
-    def warm(self, command):
-        """Run a command once, so that later forks need not load its code."""
-        self._tell(json.dumps({"command": command, "warm": True}))
+    def warm(self, order):
+        """Do a job once, so that later ones need not load its code and tables."""
+        self._tell(json.dumps({**order, "warm": True}))
         assert self._answer() == {"status": 0}
 
     def run(self, order, *, delay=None):

@@ -157,8 +157,8 @@ def cluster(tmp_path_factory):
 class Driver:
     """A session on the cluster, in a process of its own."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self.log = cluster.folder / "driver.log"
+    def __init__(self, cluster: Cluster, name: str = "driver") -> None:
+        self.log = cluster.folder / f"{name}.log"
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
                 [sys.executable, str(DRIVER), cluster.master],
@@ -264,6 +264,27 @@ def test_an_executor_killed_mid_job_changes_nothing(
         assert digests(tmp_path / "out") == {}
     told = driver.answer()
     check_same(told, tmp_path / "out", one_machine, ledger)
+
+
+@pytest.mark.slow
+def test_a_driver_killed_mid_job_is_continued_by_another(
+    cluster, driver, fleet, one_machine, ledger, tmp_path
+):
+    """The driver is killed while its tasks pay; what is left of them may still finish."""
+    import psycopg
+
+    order = {"source": fleet, "output": tmp_path / "out", "ledger": ledger}
+    order |= {"release": RELEASE, "key": KEY.hex()}
+    with psycopg.connect(ledger, autocommit=True) as gate:
+        gate.execute(CHAIN_LOCK)
+        victim = Driver(cluster, "victim")
+        victim.ask(**order)
+        wait_until(lambda: gate.execute(WAITING).fetchone() == (2,))
+        victim.process.kill()
+        victim.process.communicate()
+        assert digests(tmp_path / "out") == {}
+    driver.ask(**order, resume=True)
+    check_same(driver.answer(), tmp_path / "out", one_machine, ledger)
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -100,14 +101,20 @@ def laplace_curve(noise: Noise, moved):
     """Losses of discrete Laplace noise [multiples of ε/Δ_g] and their composed probabilities."""
     rate = noise.epsilon / noise.steps
     total = np.ones(1)
-    for size in np.abs(moved[moved != 0]).astype(int):
-        # |i − d| − |i| is d below 0, −d above d, and falls by 2 in between.
-        i = np.arange(-int(60 / rate) - 1, size + int(60 / rate) + 2)
-        mass = np.exp(-rate * np.abs(i)) * math.tanh(rate / 2)
-        one = np.bincount(np.abs(i - size) - np.abs(i) + size, mass, 2 * size + 1)
+    for size in np.abs(moved[moved != 0]).astype(int).tolist():
+        one = laplace_losses(rate, size)
         total = np.convolve(total, one) if total.size < 3000 else _fft(total, one)
     reach = int(np.abs(moved).sum())
     return rate * np.arange(-reach, reach + 1), total
+
+
+@lru_cache(maxsize=64)
+def laplace_losses(rate: float, size: int):
+    """Probabilities of the losses −size … size of one value that moves by `size` steps."""
+    # |i − d| − |i| is d below 0, −d above d, and falls by 2 in between.
+    i = np.arange(-int(60 / rate) - 1, size + int(60 / rate) + 2)
+    mass = np.exp(-rate * np.abs(i)) * math.tanh(rate / 2)
+    return np.bincount(np.abs(i - size) - np.abs(i) + size, mass, 2 * size + 1)
 
 
 def _fft(a, b):
@@ -286,14 +293,15 @@ def series(rng, folder) -> Published:
     described = done.receipt.tables[0]["noise"]
     step, sent = described["grid"], seconds
 
+    places = (start.astype(int) + np.arange(count) * interval) // (interval * window)
+    kept = np.isin(places * interval * window, sent.astype(int))
+    _, order = np.unique(places[kept], return_inverse=True)
+
     def tables(readings):
         if clamp is not None:
             readings = np.clip(readings, *clamp)
-        places = (start.astype(int) + np.arange(count) * interval) // (interval * window)
         if window == 1:
             return [steps_of(readings, step)]
-        kept = np.isin(places * interval * window, sent.astype(int))
-        _, order = np.unique(places[kept], return_inverse=True)
         return [steps_of(np.bincount(order, readings[kept]) / window, step)]
 
     return Published(

@@ -203,7 +203,7 @@ class LedgerMachine(RuleBasedStateMachine):
             return
         for meter in METERS:
             days = self.model.sums(meter)
-            assert self.ledger.total(meter) == sum(days.values())
+            assert self.ledger.balance(meter).spent == sum(days.values())
             assert self.ledger.balance(meter).delta_spent == self.model.femto(meter)
             assert self.ledger.window(meter, 3) == worst_window(days, 3)[0]
 

@@ -66,8 +66,8 @@ def test_eight_writers_lose_no_spend(made):
         assert ledger.counts()[1] == granted
         assert sum(balance.spent for balance in ledger.balances()) == 1000 * granted
         # meter m0 is in every forward batch, m39 in every backward one: four writers each
-        assert ledger.total("m0") >= 4 * 12 * 1000
-        assert ledger.total("m39") >= 4 * 12 * 1000
+        assert ledger.balance("m0").spent >= 4 * 12 * 1000
+        assert ledger.balance("m39").spent >= 4 * 12 * 1000
         assert ledger.head().count == 1 + 8 + 8 * 12
 
 
@@ -82,7 +82,7 @@ def test_four_writers_never_pass_a_cap(made):
     run(made, "shared_meters", writers=4, batches=12)
     with open_ledger(made) as ledger:
         assert ledger.verify() == []
-        assert {ledger.total(meter) for meter in METERS} == {5000}
+        assert {ledger.balance(meter).spent for meter in METERS} == {5000}
         assert {ledger.window(meter, 3) for meter in METERS} == {2000}
 
 
@@ -100,7 +100,7 @@ def test_of_two_who_want_the_same_period_one_wins(made):
             assert answer["error"].count(". ") == 0
     with open_ledger(made) as ledger:
         assert ledger.verify() == []
-        assert {ledger.total(meter) for meter in METERS} == {4000}
+        assert {ledger.balance(meter).spent for meter in METERS} == {4000}
 
 
 def test_a_task_run_three_times_is_paid_once(made):

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import hushmeter as hm
 from hushmeter.cli import app
-from hushmeter.errors import InputError
+from hushmeter.errors import DataError, InputError
 from hushmeter.home import LearntFrom
 from hushmeter.write import write_meter
 from tests.live.broker import Broker, Subscriber, needs_broker
@@ -123,6 +123,25 @@ def test_wrong_usage_gets_one_sentence(tmp_path, words, sentence, code, monkeypa
     assert done.exception is not None
     assert sentence in str(done.exception)
     assert isinstance(done.exception, InputError) == (code == 2)
+
+
+PORTALS = {
+    "german.csv": "Datum;Zeit;Verbrauch (kWh)\n01.03.2024;00:15;0,125\n01.03.2024;00:30;0,12\n",
+    "value.csv": "Consumption (kwh), Start, End\n0.1, 2024-03-01T00:00Z, 2024-03-01T00:30Z\n",
+}
+
+
+@pytest.mark.parametrize("name", PORTALS)
+@pytest.mark.parametrize("more", [[], ["--changes", "no"], ["--once"]])
+def test_a_file_of_a_portal_gets_one_clear_sentence(tmp_path, monkeypatch, name, more):
+    """Whether the file ends or grows: nothing is begun, and the sentence names what reads it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).write_text(PORTALS[name])
+    done = CliRunner().invoke(app, ["live", name, *HIDE, "--to", "shared", *more])
+    assert isinstance(done.exception, DataError)
+    assert "row 1 of its readings cannot be read" in str(done.exception)
+    assert str(done.exception).endswith("`hushmeter release` reads the files of portals.")
+    assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
 @needs_broker

@@ -187,7 +187,7 @@ def test_a_cap_ends_publication_with_a_message(tmp_path):
     (line,) = lines
     assert "cap" in line
     with open_ledger(url) as ledger:
-        assert ledger.total("m1") == 2 * account.price.micro
+        assert ledger.balance("m1").spent == 2 * account.price.micro
         assert {row["period"] for row in ledger.rows()} == {"2024-03-01", "2024-03-02"}
         assert ledger.state_of(str(next(ledger.rows())["release"]), "2024-03-01") == "released"
 

@@ -13,8 +13,7 @@ from hushmeter.live.addresses import FolderSink, LineSource
 from hushmeter.live.payloads import make_parser
 from hushmeter.live.service import Feed, LedgerAccount, Service
 from hushmeter.live.state import State, read_state
-from hushmeter.live.stream import read_terms
-from hushmeter.live.watch import watch_windows
+from hushmeter.live.stream import read_terms, watch_windows
 from hushmeter.noise.gaussian import joint_epsilon, joint_odds
 from hushmeter.privacy.accounting import compose_change
 from hushmeter.releases.estimate import lengths_of
@@ -262,7 +261,7 @@ def test_the_ledger_pays_for_all_tables_from_the_first_day(tmp_path, make):
     file = terms.promise.on(cells_of(facts, 3600.0))
     assert account.price == price_of(file, change) == price_of(terms.promise, change)
     with open_ledger(url) as ledger:
-        assert ledger.total("m1") == 2 * account.price.micro
+        assert ledger.balance("m1").spent == 2 * account.price.micro
     if make is not make_terms:
         # All tables together cost more than the cells alone would.
         day = change.on_unit(terms.unit, None)

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from hushmeter.cli import app
 from hushmeter.live.state import WindowRow
-from hushmeter.live.watch import right_out_of, show_stream, watch_windows
+from hushmeter.live.stream import right_out_of, show_stream, watch_windows
 from tests.live.streams import Witness, make_terms, make_trace, run_table, write_table
 
 

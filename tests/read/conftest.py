@@ -250,3 +250,16 @@ def save(tmp_path):
         return path
 
     return write
+
+
+@pytest.fixture
+def portal(save):
+    """A table with a name and the number of a meter, beside the meter and a price."""
+    rows = [
+        f"Erika Mustermann,9876543210,2024-01-0{1 + i // 24} {i % 24:02d}:00,"
+        f"2024-01-0{1 + (i + 1) // 24} {(i + 1) % 24:02d}:00,{0.25 + i % 7:.3f},0.31"
+        for i in range(96)
+    ]
+    header = "Customer,Meter Number,Start,End,Usage (kWh),Price per kWh"
+    text = "\n".join(["Account of Erika Mustermann", header, *rows, ""])
+    return save(text.encode(), "portal.csv")

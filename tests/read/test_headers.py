@@ -128,7 +128,7 @@ def test_every_layout_is_complete():
         assert all(name == name.lower() for name in named)
         assert layout.time in layout.needs or layout.time == "unix"
         assert set(layout.values) <= layout.needs
-        assert layout.stamp in ("start", "end")
+        assert layout.stamp in ("start", "end", "after")
         assert not layout.prepare or layout.prepare in PREPARATIONS
         if layout.unit is not None:
             unit_factor(layout.unit)

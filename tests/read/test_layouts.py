@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -298,3 +300,148 @@ def test_real_parquet_of_four_homes(shared_data):
     trace = read_home_data(path, 4)
     assert trace.power.shape[1] == 9
     assert 86_000 <= len(trace) * trace.interval_s <= 86_450
+
+
+def test_the_sum_of_statistics_includes_the_hour_that_begins_at_its_start(save):
+    energies = np.array([0.1, 0.7, 0.2, 1.4, 0.3, 0.9])
+    rows = [
+        f"sensor.grid,kWh,26.01.2024 {hour:02d}:00,{total:.3f},{100 + total:.3f}"
+        for hour, total in enumerate(np.cumsum(energies))
+    ]
+    path = save("\n".join(["statistic_id,unit,start,sum,state", *rows]).encode())
+    trace = hm.read_meter(path, tz="UTC")
+    np.testing.assert_allclose(trace.readings, 1000 * energies[1:])
+    assert str(trace.start) == "2024-01-26T01:00:00.000000000"
+
+
+HOURS = [f"2024-05-{1 + i // 24:02d} {i % 24:02d}:00" for i in range(72)]
+ENERGIES = [round(0.2 + 0.1 * (i % 7), 3) for i in range(72)]
+
+
+def written(row, *above, encoding="utf-8"):
+    """Rows of three days below some lines."""
+    rows = [
+        row(i, when, value) for i, (when, value) in enumerate(zip(HOURS, ENERGIES, strict=True))
+    ]
+    return "\n".join([*above, *rows]).encode(encoding)
+
+
+def number(value):
+    return f"{value:.3f}".replace(".", ",")
+
+
+PLACES = {
+    "times of the query are the same in all rows": written(
+        lambda _, t, v: f",,0,2024-05-01 00:00,2024-05-04 00:00,{t},{v},house",
+        "#group,false,false,true,true,false,false,true",
+        ",result,table,_start,_stop,_time,energy (kWh),entity",
+    ),
+    "a record with a count of rows stands above a table without a header": written(
+        lambda _, t, v: f"ICP7,81,X,{t},{v},F", "INITIAL,1,AGENT,72"
+    ),
+    "names above a table of semicolons hold commas": written(
+        lambda _, t, v: f"{t};{number(v)}",
+        "Client: Doe, Jane",
+        "Place: High Street 1, Town",
+        "Time;Usage (kWh)",
+    ),
+    "the time of a reading is a range in one cell": written(
+        lambda _, t, v: f"{t} - {t[11:13]}:59;{v}", "Period;Usage (kWh)"
+    ),
+    "a period of bills stands before the date": written(
+        lambda i, t, v: f"05/01/2024 - 05/31/2024,{t[:10]},{i % 24 + 1},{v}",
+        "Billing Period,Date,Hour Ending,kWh",
+    ),
+    "a price for the hour is no time": written(
+        lambda i, t, v: (
+            f"{t[:10]},{t[11:13]}:00-{(i + 1) % 24:02d}:00,{1000 * v:.0f},{v * 0.2:.4f}"
+        ),
+        "Fecha,Hora,Consumo (Wh),Coste por hora (€)",
+    ),
+    "entrante and saliente are abbreviated": written(
+        lambda i, t, v: f"ES1;{t[:10]};{i % 24 + 1};{number(v)};{number(v / 3)};{number(v / 5)}",
+        "CUPS;Fecha;Hora;AE_kWh;AS_kWh;AE_AUTOCONS_kWh",
+    ),
+    "a tariff stands above its column": written(
+        lambda i, t, v: (
+            f"{t};{number(v if i % 2 else 0)};{10 + i};{number(0 if i % 2 else v)};{9 + i}"
+        ),
+        ";Heures creuses;Heures creuses;Heures pleines;Heures pleines",
+        "Date;Consommation (kWh);Index;Consommation (kWh);Index",
+    ),
+    "a word stands behind the last name": written(
+        lambda _, t, v: f"{t},{v},$0.10,off-peak", "Time,kWh,Cost"
+    ),
+    "two meters are the directions of one": written(
+        lambda _, t, v: f"sensor.grid_import,kWh,{t},{v}\nsensor.grid_export,kWh,{t},{v / 4}",
+        "statistic_id,unit,start,delta",
+    ),
+    "directions are registers of intervals": written(
+        lambda _, t, v: f"{t};DE1;1-1:1.29.0;{number(v)}\n{t};DE1;1-1:2.29.0;{number(v / 4)}",
+        "Zeitstempel;Zählpunkt;Richtung;kWh",
+    ),
+    "text of Central Europe": written(
+        lambda _, t, v: f"{t};{number(v)};{number(v)}",
+        "Počátek intervalu;Činná - spotřeba [kWh];Činný - výkon [kW]",
+        encoding="cp1250",
+    ),
+    "minus A is what was fed in": written(
+        lambda _, t, v: f"{t};{number(v / 9)};{number(v)}", "Datum;-A_kWh;+A_kWh"
+    ),
+    "weekdays of another language": written(
+        lambda _, t, v: f"středa {t};{number(v)}", "Datum a čas;Odběr (kWh)"
+    ),
+}
+FACTS = {"a record with a count of rows stands above a table without a header": {
+    "value_column": "column_4", "unit": "kWh"}}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", PLACES)
+def test_places_in_which_portals_write_what_they_know(save, case):
+    trace = hm.read_meter(save(PLACES[case]), tz="UTC", **FACTS.get(case, {}))
+    assert trace.interval_s == 3600
+    assert str(trace.start) == "2024-05-01T00:00:00.000000000"
+    np.testing.assert_allclose(trace.readings, 1000 * np.array(ENERGIES), atol=1e-6)
+
+
+def test_a_header_is_missing_and_the_question_shows_the_columns(save):
+    path = save(PLACES["a record with a count of rows stands above a table without a header"])
+    with pytest.raises(DataError, match=r"`value_column=NAME`; it may be column_4: 0\.2, 0\.3"):
+        hm.read_meter(path, tz="UTC", unit="kWh")
+
+
+@pytest.mark.parametrize("offset", ["-04:00", "-09:30", "+05:30"])
+def test_an_offset_behind_a_time_is_no_end_of_a_range(save, offset):
+    rows = [
+        {"from": f"{t.replace(' ', 'T')}:00.000{offset}", "kWh": v}
+        for t, v in zip(HOURS, ENERGIES, strict=True)
+    ]
+    trace = hm.read_meter(save(json.dumps(rows).encode(), "reads.json"))
+    assert len(trace) == 72
+    shift = np.datetime64("2024-05-01T00:00") - trace.start
+    hours, minutes = int(offset[:3]), int(offset[0] + offset[4:])
+    assert shift == np.timedelta64(60 * hours + minutes, "m")
+
+
+def test_a_list_of_all_values_of_a_day_in_json(save):
+    reads = [
+        {"day": f"2024-05-{1 + d:02d}", "total": sum(ENERGIES[24 * d : 24 * d + 24]),
+         "detail": {"values": ENERGIES[24 * d : 24 * d + 24], "costs": ENERGIES[:24]}}
+        for d in range(3)
+    ]  # fmt: skip
+    trace = hm.read_meter(save(json.dumps(reads).encode(), "reads.json"), tz="UTC", unit="kWh")
+    np.testing.assert_allclose(trace.readings, 1000 * np.array(ENERGIES))
+
+
+def test_one_row_for_an_hour_that_is_shown_twice_is_a_gap_or_refused(save):
+    def made(days):
+        day = [
+            f"2023-10-{29 - days + d + 1:02d} {h:02d}:00;0,5"
+            for d in range(days)
+            for h in range(24)
+        ]
+        return save("\n".join(["Datum;Verbrauch (kWh)", *day]).encode())
+
+    with pytest.raises(DataError, match="2023-10-29T02:00, which the clock shows twice"):
+        hm.read_meter(made(3), tz="Europe/Berlin")
+    assert len(hm.read_meter(made(20), tz="Europe/Berlin")) == 20 * 24 - 1

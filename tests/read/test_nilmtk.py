@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import pickle
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from hushmeter.errors import DataError, MissingExtraError
-from hushmeter.read import ReadOptions, read_home_data, read_home_recording, read_recording
+from hushmeter.read import (
+    ReadOptions,
+    nilmtk,
+    read_home_data,
+    read_home_recording,
+    read_recording,
+)
 
 pd = pytest.importorskip("pandas")
 tables = pytest.importorskip("tables", reason="needs the extra nilmtk")
@@ -152,3 +161,28 @@ def test_without_the_extra_the_pip_command_is_shown(store, tmp_path, monkeypatch
         read_home_data(path)
     with pytest.raises(MissingExtraError, match=r'pip install "\.\[nilmtk\]"'):
         hm.write_meter(tmp_path / "out.h5", hm.Trace([1.0, 2.0], 6.0))
+
+
+@pytest.mark.parametrize(
+    "ended", [{"returncode": -11, "stdout": b""},
+              {"returncode": 0, "stdout": b""},
+              {"returncode": 0, "stdout": pickle.dumps(os.system, protocol=4)}]
+)  # fmt: skip
+def test_a_process_that_ends_or_answers_with_code_is_refused(store, monkeypatch, ended):
+    path = store({1: ACTIVE})
+    monkeypatch.setattr(nilmtk.subprocess, "run", lambda *_, **__: SimpleNamespace(**ended))
+    with pytest.raises(DataError, match="HDF5 ended while it read it"):
+        read_recording(path)
+
+
+def test_a_process_that_may_not_start_another_reads_the_file_itself(store, monkeypatch):
+    path = store({1: ACTIVE, 2: ACTIVE})
+    expected = read_home_recording(path)
+
+    def refuse(*_, **__):
+        raise PermissionError("no programs here")
+
+    monkeypatch.setattr(nilmtk.subprocess, "run", refuse)
+    found = read_home_recording(path)
+    np.testing.assert_array_equal(found.trace.readings, expected.trace.readings)
+    assert found.notes == expected.notes

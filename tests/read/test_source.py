@@ -20,7 +20,7 @@ from hushmeter.read import (
     read_meter,
     read_recording,
 )
-from hushmeter.read.source import MemoryFile, arrow_source
+from hushmeter.read.source import MemoryFile, arrow_source, explain
 
 
 def packed(**columns) -> bytes:
@@ -220,3 +220,22 @@ def test_the_reader_of_every_format_exists():
     assert FORMATS[-1].name == "table"
     names = [form.reader for form in FORMATS if isinstance(form.reader, str) and form.reader]
     assert all(callable(resolve_name(f"hushmeter.read.{name}")) for name in names)
+
+
+def test_the_explanation_names_every_column_and_the_reason_of_every_choice(portal):
+    told = "\n".join(explain(portal, ReadOptions(tz="Europe/Berlin")))
+    for name in ("Customer", "Meter Number", "Start", "End", "Usage (kWh)", "Price per kWh"):
+        assert repr(name) in told
+    assert "Meter: 'Usage (kWh)', values of single intervals in kWh, by the file." in told
+    assert "Zone: Europe/Berlin, by your option." in told
+
+
+def test_the_explanation_ends_with_a_refusal(portal):
+    told = explain(portal, ReadOptions())
+    assert told[-1].startswith("Refused: ")
+    assert "times without a zone" in told[-1]
+
+
+def test_the_explanation_names_the_format(save, samples):
+    path = save(samples.green_button(), "feed.xml")
+    assert any("greenbutton" in line for line in explain(path, ReadOptions()))

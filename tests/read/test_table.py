@@ -252,5 +252,5 @@ def test_rows_of_one_tariff_with_different_values_for_a_time_are_refused():
     )
     text = "Time;Tariff;kWh\n" + two_days + "".join(later)
     np.testing.assert_allclose(read_text(text).watts[:48], KWH * 2000)
-    with pytest.raises(DataError, match="different values of one register for one time"):
+    with pytest.raises(DataError, match="several different values for one time"):
         read_text(text + "2024-01-08 05:00;day;9.5\n")

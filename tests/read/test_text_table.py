@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from datetime import datetime
 from pathlib import Path
 
@@ -10,7 +11,13 @@ import pytest
 
 from hushmeter.errors import DataError
 from hushmeter.read import ReadOptions, read_home_recording, read_meter, read_recording
-from hushmeter.read.text_table import find_decimal, load_text, table_of_rows, unique_names
+from hushmeter.read.text_table import (
+    find_decimal,
+    load_text,
+    redact,
+    table_of_rows,
+    unique_names,
+)
 
 SECONDS = [1_704_067_200 + 60 * i for i in range(50)]
 
@@ -143,3 +150,24 @@ def test_a_repeated_header_starts_another_block(save):
 
 def test_names_are_made_unique():
     assert unique_names(["a", "a", "", "a_2"]) == ("a", "a_3", "column_2", "a_2")
+
+
+def test_a_sample_holds_no_identity_and_other_values(portal, save):
+    text = redact(portal)
+    assert "Erika" not in text
+    assert "Mustermann" not in text
+    assert "9876543210" not in text
+    found = read_meter(save(text.encode(), "sample.csv"), tz="Europe/Berlin")
+    whole = read_meter(portal, tz="Europe/Berlin")
+    assert found.interval_s == whole.interval_s
+    ratio = found.readings / whole.readings[: len(found)]
+    assert ratio.std() / ratio.mean() < 0.01
+    assert abs(ratio.mean() - 1) > 1e-4
+    lines = list(csv.reader(text.splitlines()))
+    assert lines[1][-2:] == ["Usage (kWh)", "Price per kWh"]
+
+
+def test_a_file_that_is_no_table_has_no_sample(save, samples):
+    for data in (samples.green_button(), samples.parquet()):
+        with pytest.raises(DataError, match="a sample is made of tables only"):
+            redact(save(data, "other"))

@@ -149,7 +149,7 @@ def test_killed_between_the_payment_and_the_name(jobs, tmp_path, name, force, mo
             promise_of(trace, tables=tables).release(trace).save(output)
             command.append("--force")
         if number == 0:
-            jobs.warm(command)
+            jobs.warm({"command": command})
             continue
         if len(calls) < len(STEPS):
             within = STEPS[len(calls)]
@@ -176,6 +176,8 @@ def test_killed_between_the_payment_and_the_name(jobs, tmp_path, name, force, mo
         with open_ledger(url) as ledger:
             (release,) = {row["release"] for row in ledger.history("m")}
             assert ledger.state_of(release, "m") == "released"
+        left = {path.name for path in place.glob(".*")} - {f".{name}.lock"}
+        assert left == set()
         if kills >= most:
             break
     # Some processes died after the payment and before the first name.

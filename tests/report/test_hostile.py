@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import pandas as pd
 import pytest
 
 import hushmeter as hm
-from hushmeter.plot.figure import new_figure, save_figure
 from hushmeter.releases.release import release
 from hushmeter.study.figures import Caption, ReproducedItem
 from hushmeter.study.sweep import run_study
@@ -29,7 +26,7 @@ def home():
 
 @pytest.fixture(scope="module")
 def folder(home, tmp_path_factory):
-    """A sweep, a release, a day, advice and an item whose every name is hostile."""
+    """A sweep, a release and an item whose every name is hostile."""
     base = tmp_path_factory.mktemp("hostile") / "<b onload=alert(1)>"
     base.mkdir()
     study = STUDY.replace('epsilon = "0.05:10:6"\nmechanism = ["laplace", "gaussian"]', SHORT)
@@ -41,28 +38,9 @@ def folder(home, tmp_path_factory):
     unit = hm.resolve_unit(interval_s=trace.interval_s, home=home)
     made = release(trace, hm.Laplace(1.0, 2000.0), unit, home=home, rng=1)
     made.save(base / f"{QUOTE}.csv")
-    save_answers(base, home)
     words = Caption("fig5", TAG, QUOTE, TAG, "differs", FORMULA)
     ReproducedItem(words, pd.DataFrame({TAG: [QUOTE], "x": [1.0]})).save(base)
     return base
-
-
-def save_answers(base, home):
-    seen = {"name": TAG, "alpha": 0.9, "floor": 0.5, "hold_floor": 0.5}
-    day = {
-        "schema": "hushmeter-day-1", "home": home.name, "epsilon": 1.0, "title": TAG,
-        "unit": QUOTE, "attacker": TAG, "score": {"per_appliance": [seen]},
-    }  # fmt: skip
-    advice = {
-        "schema": "hushmeter-advice-1",
-        "advice": {"goal": {"appliance": TAG}},
-        "sentences": [TAG, QUOTE],
-    }
-    figure = new_figure(2, 2)
-    figure.suptitle(TAG)
-    save_figure(figure, base, "day", {"a": [1.0]})
-    (base / "day.json").write_text(json.dumps(day), encoding="utf-8")
-    (base / "advice.json").write_text(json.dumps(advice), encoding="utf-8")
 
 
 def test_no_name_becomes_markup(folder, tmp_path):
@@ -79,6 +57,5 @@ def test_every_name_is_read_as_it_is(folder, home, tmp_path):
     odds = page.table(f"“{home.name}”: in how many out of 100")
     assert [row[0] for row in odds[1:]] == [TAG, QUOTE]
     assert f"What the release protects ({QUOTE}.csv)" in [text for _, text in page.headings]
-    assert f"To hide the {TAG}" in [text for _, text in page.headings]
-    assert any(TAG in image["alt"] for image in page.images)
+    assert any(home.name in image["alt"] for image in page.images)
     assert page.table("The data of Fig. 5") == [[TAG, "x"], [QUOTE, "1"]]

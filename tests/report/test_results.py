@@ -15,7 +15,6 @@ from hushmeter.report.results import (
     WITHOUT_DATA,
     ApplianceVisibility,
     BestAttack,
-    Saved,
     SweepResult,
     collect_results,
     rate_appliances,
@@ -175,17 +174,6 @@ def test_the_best_attacker_is_the_one_of_the_table(sweep):
 def test_epsilons_go_from_little_to_much_protection(sweep):
     row = rate_appliances(sweep, "three & more", "laplace")[0]
     assert list(row.best) == sorted(sweep.study.epsilons, reverse=True)
-
-
-def test_a_measured_guess_from_habits_counts(sweep, tmp_path):
-    habits = {"schema": "x", "home": "three & more", "alpha": {"kettle": 0.999, "<script>": 0.1}}
-    kettle, other, _ = rate_appliances(
-        sweep, "three & more", "laplace", [Saved(tmp_path / "guess.json", habits)]
-    )
-    assert kettle.guess == 0.999
-    assert other.guess > 0.1
-    elsewhere = Saved(tmp_path / "guess.json", {**habits, "home": "another"})
-    assert rate_appliances(sweep, "three & more", "laplace", [elsewhere])[0].guess < 0.999
 
 
 def test_followed_down_to_the_last_epsilon_in_a_row():

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from hushmeter.errors import DataError, InputError
-from hushmeter.live.watch import show_stream
+from hushmeter.live.stream import show_stream
 from hushmeter.web.app import choose_settings, create_app
 from hushmeter.web.server import Settings
 from tests.live.streams import (

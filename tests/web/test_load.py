@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import sys
+import threading
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import httpx
@@ -103,6 +105,73 @@ def test_files_of_kilobytes_that_unpack_to_gigabytes():
             assert answer.status_code == 413, answer.text
             assert shared_out_mb(process.pid) < MOST_SERVER_MB
         assert example(client)["readings"] == 2400
+
+
+ENDLESS = (
+    b"POST /api/traces HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Hushmeter: 1\r\n"
+    b"Transfer-Encoding: chunked\r\n"
+    b"Content-Type: multipart/form-data; boundary=x\r\n\r\n"
+)
+FORM = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\n'
+MOST_FAMILY_MB = 2000
+SMALL = 60
+"""Small requests of each kind while the server is busy."""
+
+
+def send_for_ever(client, over):
+    """Upload a file without an end, again and again, each as fast as the server takes it."""
+    part = b"timestamp,watts\n" * 4096
+    while not over.is_set():
+        with suppress(OSError), ExitStack() as stack:
+            line = connect(client, stack, ENDLESS)
+            line.sendall(b"%x\r\n%s\r\n" % (len(FORM), FORM))
+            while not over.is_set():
+                line.sendall(b"%x\r\n%s\r\n" % (len(part), part))
+
+
+def ask_for_ever(url, kind, request, over, statuses):
+    """Send a heavy request, again and again."""
+    with httpx.Client(**call_with(url), timeout=150) as client:
+        while not over.is_set():
+            statuses.append(client.post(f"/api/{kind}", json=request).status_code)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is read from /proc")
+def test_heavy_requests_and_endless_uploads_leave_room_for_small_ones():
+    """Six heavy requests and eight endless uploads at a time; the slowest answer is printed."""
+    over, statuses = threading.Event(), []
+    with server() as (process, url), httpx.Client(**call_with(url), timeout=150) as client:
+        trace = example(client, "household")["id"]
+        many = client.get("/api/about").json()["catalogue"][:30]
+        wish = {"home": {"appliances": many}, "trace": trace, "hide": ["kettle"], "odds": 0.6}
+        bounds = wish | {"max_switches": 4, "points": 200}
+        heavy = [("bounds", bounds)] * 2 + [("advise", wish)] * 2 + [("left", wish)] * 2
+        with ThreadPoolExecutor(14) as threads:
+            for kind, request in heavy:
+                threads.submit(ask_for_ever, url, kind, request, over, statuses)
+            for _ in range(8):
+                threads.submit(send_for_ever, client, over)
+            time.sleep(5)
+            waited, most = {}, 0.0
+            for number in range(SMALL):
+                small = {
+                    "about": ("GET", None),
+                    "plan": ("POST", wish | {"odds": 0.55 + number / 500}),
+                    "view": ("POST", wish | {"seed": number, "length": 2000}),
+                }
+                for kind, (method, request) in small.items():
+                    began = time.monotonic()
+                    answer = client.request(method, f"/api/{kind}", json=request)
+                    waited.setdefault(kind, []).append(time.monotonic() - began)
+                    assert answer.status_code == 200, (kind, answer.text)
+                most = max(most, shared_out_mb(process.pid))
+            over.set()
+        assert example(client)["readings"] == 2400
+    slowest = {kind: f"{max(times):.2f} s" for kind, times in waited.items()}
+    print(f"\nslowest small answers {slowest}; {most:.0f} MB; heavy {Counter(statuses)}")  # noqa: T201
+    assert most < MOST_FAMILY_MB
+    assert len(statuses) >= len(heavy)
 
 
 @pytest.mark.slow

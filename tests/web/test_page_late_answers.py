@@ -119,8 +119,7 @@ def test_answers_about_other_readings_are_given_up(page, page_server, hold, tmp_
     wait_until_drawn(page)
     held = hold(route)
     if route == "calendar":
-        for field in ("have", "hide"):
-            page.check(f"#{field} input[value=kettle]", force=True)
+        page.check("#have input[value=kettle]", force=True)
         page.check("#purposes input[value=month]", force=True)
     else:
         unfold(page)

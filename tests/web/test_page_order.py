@@ -49,8 +49,17 @@ def tick(page, field, name):
 
 def hide_kettle(page):
     tick(page, "have", "kettle")
-    tick(page, "hide", "kettle")
     page.wait_for_selector("#verdict strong")
+
+
+def add_sized(page, name, kilowatts):
+    """Tick an appliance that asks for its power, and enter it."""
+    page.check(f"#have input[value='{name}']", force=True)
+    page.fill("#size-kw", kilowatts)
+    page.click("#size button")
+    page.wait_for_selector("#size", state="hidden")
+    page.wait_for_timeout(60)
+    wait_until_drawn(page)
 
 
 def test_from_a_file_to_a_protected_file(open_page, page_server, files, tmp_path):
@@ -74,7 +83,9 @@ def test_from_a_file_to_a_protected_file(open_page, page_server, files, tmp_path
     hide_kettle(page)
     request = hm.Request(hide="kettle", purpose="hour", tables=["views"])
     promise = request.resolve(hm.metered(trace, ZONE))
-    assert page.locator("#plan-sentences li").all_inner_texts()[:2] == list(promise.sentences)
+    assert page.locator("#plan-sentences li").all_inner_texts()[:1] == [promise.sentences[0]]
+    day = next(guess for guess in promise.guesses if guess.name == "day")
+    assert f"a whole day of usual use: {day.text})" in page.inner_text("#odds-summary")
     page.click("#odds-table summary")
     rows = page.locator("#odds-rows th").all_inner_texts()
     assert rows == [guess.about for guess in promise.guesses]
@@ -100,7 +111,7 @@ def test_the_purpose_and_the_ticks_change_the_plan(page, page_server, files):
     for act in (
         lambda: page.check("input[name=purpose][value=month]", force=True),
         lambda: page.select_option("#odds", "0.9"),
-        lambda: tick(page, "have", "car charger"),
+        lambda: add_sized(page, "car charger", "9"),
     ):
         act()
         page.wait_for_timeout(60)
@@ -122,10 +133,27 @@ def test_the_purpose_and_the_ticks_change_the_plan(page, page_server, files):
     assert page.locator("#own-noise").is_hidden()
     assert page.inner_text("#verdict .figure") == figures[-1]
     for name in ("kettle", "car charger"):
-        page.uncheck(f"#hide input[value='{name}']", force=True)
+        page.uncheck(f"#have input[value='{name}']", force=True)
     wait_until_drawn(page)
     assert page.input_value("#epsilon") == ""
     assert page.locator("#verdict strong").count() == 0
+
+
+def test_large_appliances_are_added_with_the_power_that_somebody_enters(page, page_server, files):
+    open_file(page, page_server, files["hourly"])
+    for name in ("car charger", "heat pump", "electric shower"):
+        assert "size?" in page.locator(f"#have label:has(input[value='{name}'])").inner_text()
+    page.check("#have input[value='heat pump']", force=True)
+    assert page.locator("#size").is_visible()
+    page.fill("#size-kw", "many")
+    page.click("#size button")
+    assert "in kW, such as 7.4" in page.inner_text("#error p")
+    assert page.locator("#verdict strong").count() == 0, "nothing is hidden yet"
+    add_sized(page, "heat pump", "2.5")
+    page.wait_for_selector("#verdict strong")
+    request = hm.Request(hide="heat pump 2.5 kW", purpose="hour", tables=["views"])
+    promise = request.resolve(hm.metered(hm.read_meter(files["hourly"])))
+    assert page.inner_text("#verdict strong") == f"± {format_watts(promise.errors.hour_w)}"
 
 
 def test_typical_day_months_and_restored_values(page, page_server, files):
@@ -207,9 +235,12 @@ def test_a_phone_needs_at_most_four_screens(open_page, page_server, files, kind)
         tick(page, "have", "kettle")
     chart = page.locator("#trace-chart").bounding_box()
     assert chart["y"] + chart["height"] < PHONE["viewport"]["height"], "a chart in the first fold"
-    tick(page, "hide", "kettle")
+    if kind == "evening":
+        tick(page, "hide", "kettle")
     page.wait_for_selector("#verdict strong")
     wait_until_drawn(page)
+    if kind in ("hourly", "household"):
+        page.wait_for_selector("#left li", state="attached")
     height = page.evaluate("() => document.documentElement.scrollHeight")
     assert height <= MOST_SCREENS * PHONE["viewport"]["height"]
 

@@ -201,6 +201,12 @@ class Advice:
         of the use are hidden.
     promise : Promise
         The promise of the first option.
+
+    Examples
+    --------
+    >>> advice = hm.advise(hm.Request(hide="kettle"), hm.Metered(900))
+    >>> advice.best.form, round(advice.promise.odds, 2)
+    ('calendar', 0.6)
     """
 
     goal: Goal
@@ -263,10 +269,9 @@ def advise(
 
     Examples
     --------
-    >>> import hushmeter as hm
     >>> wish = hm.Request(hide="kettle 2100 W 180 s", purpose="month")
     >>> hm.advise(wish, hm.Metered(3600)).best.form
-    'series'
+    'calendar'
     """
     if request.hide is None:
         raise InputError("advice needs a wish: say what to hide, such as hide='kettle'.")

@@ -218,6 +218,11 @@ def explain(result: object) -> tuple[str, ...]:
     ------
     TypeError
         If the result has another type.
+
+    Examples
+    --------
+    >>> hm.explain(hm.score([[True], [False]], [[True], [True]], names=["kettle"]))[0][:55]
+    'The attacker is right about the kettle in 50 out of 100'
     """
     sentences: tuple[str, ...] | None = getattr(result, "sentences", None)
     if sentences is None:

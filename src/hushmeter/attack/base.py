@@ -171,6 +171,12 @@ class Attacker(ABC):
     reads `self.mechanism`, and takes a constructor parameter of this name. A subclass may
     override the public `predict` instead of `_predict`; it then checks its input itself.
     `check_attacker` verifies the whole contract.
+
+    Examples
+    --------
+    >>> home = hm.Home([hm.Appliance("kettle", 2000.0), hm.Appliance("fridge", 120.0)])
+    >>> hm.attackers["one-shot"](home, solver="exact").predict([0.0, 2000.0, 2120.0]).tolist()
+    [[False, False], [True, False], [True, True]]
     """
 
     name: ClassVar[str]

@@ -278,22 +278,10 @@ class Bayes(LoadAttacker):
         return np.stack(columns, axis=1)
 
     def predict_load(self, trace: Trace) -> tuple[FloatArray, FloatArray]:
-        """Mean and standard deviation of the load given all readings and the noise.
+        """Mean and standard deviation of the load [W], given all readings and the noise.
 
-        Parameters
-        ----------
-        trace : Trace
-            Readings with the noise that the attacker knows. [W]
-
-        Returns
-        -------
-        means, deviations : arrays, shape (T,)
-            Of the sum of all appliances and the unmetered load. [W]
-
-        Raises
-        ------
-        InputError
-            If the home has too many joint states for the exact recursions.
+        The load is the sum of all appliances and the unmetered load. Raise `InputError` if the home
+        has too many joint states for the exact recursions.
         """
         self._require_fit("means_")
         if self.approximation_ != "exact":
@@ -361,12 +349,12 @@ class Bayes(LoadAttacker):
     def _model(self) -> LoadModel:
         self._require_fit("means_")
         units = [*self._units(), (len(self.home),)]
-        chains = {
-            (i,): chain
-            for i, chain in enumerate(zip(self.transitions_, self.initial_, strict=True))
-        }
-        pairs = zip(self.pair_transitions_, self.pair_initial_, strict=True)
-        chains |= {(i, j): chain for (i, j), chain in zip(self.pairs_.tolist(), pairs, strict=True)}
+        chains: dict[tuple[int, ...], tuple[FloatArray, FloatArray]] = {}
+        for i, chain in enumerate(zip(self.transitions_, self.initial_, strict=True)):
+            chains[(i,)] = chain
+        coupled = zip(self.pair_transitions_, self.pair_initial_, strict=True)
+        for pair, chain in zip(self.pairs_.tolist(), coupled, strict=True):
+            chains[tuple(pair)] = chain
         return LoadModel(
             tuple(outer_sum([self.means_[i] for i in unit]) for unit in units),
             tuple(outer_sum([self.variances_[i] for i in unit]) for unit in units),

@@ -37,9 +37,7 @@ from hushmeter.home import Home
 class TrackingAttacker(IncrementAttacker):
     """What Algorithms 1 and 2 share: their parameters, which `MultiShot` explains."""
 
-    needs: ClassVar[str] = "appliance powers, the state at the first reading"
     uses_noise: ClassVar[bool] = True
-    recovers_with: ClassVar[dict[str, str] | None] = {"solver": "exact", "direction": "signed"}
 
     def __init__(
         self,
@@ -53,11 +51,8 @@ class TrackingAttacker(IncrementAttacker):
         mechanism: NoiseDistribution | None = None,
         unexplained: str | None = None,
     ) -> None:
-        super().__init__(home)
-        self.solver = one_of("solver", solver, ("relaxed", "exact"))
-        self.direction = one_of("direction", direction, ("absolute", "signed"))
+        super().__init__(home, solver, direction, rounding)
         self.correction = one_of("correction", correction, ("dead-band", "paper", "none"))
-        self.rounding = one_of("rounding", rounding, ("bernoulli", "threshold"))
         self.dead_band = None if dead_band is None else non_negative("dead_band", dead_band)
         self.mechanism = check_mechanism(mechanism)
         self.unexplained = unexplained
@@ -140,20 +135,8 @@ class MultiShot(TrackingAttacker, ProbabilisticAttacker):
     def decode(self, seen: Observation, start: BoolArray, below: float = 0.0) -> BoolArray:
         """Decode the increments from a given start; row 0 is corrected like every other row.
 
-        Algorithm 2 calls this for each of its groups.
-
-        Parameters
-        ----------
-        seen : Observation
-        start : array of bool, shape (M,)
-            Increments that are on at the start.
-        below : float
-            Power that the readings may contain beyond these increments: the total power of the
-            groups that are decoded later. [W]
-
-        Returns
-        -------
-        array of bool, shape (T, M)
+        Algorithm 2 calls this for each of its groups. `below` is the power that the readings may
+        contain beyond these increments: the total power of the groups that are decoded later [W].
         """
         order = self._ranking()
         ranked = self._track(seen, start)

@@ -239,9 +239,15 @@ class IncrementAttacker(Attacker):
     A subclass implements `_predict_increments`.
     """
 
-    def __init__(self, home: Home) -> None:
+    needs: ClassVar[str] = "appliance powers, the state at the first reading"
+    recovers_with: ClassVar[dict[str, str] | None] = {"solver": "exact", "direction": "signed"}
+
+    def __init__(self, home: Home, solver: str, direction: str, rounding: str) -> None:
         super().__init__(home)
         self.increments = Increments(home)
+        self.solver = one_of("solver", solver, ("relaxed", "exact"))
+        self.direction = one_of("direction", direction, ("absolute", "signed"))
+        self.rounding = one_of("rounding", rounding, ("bernoulli", "threshold"))
 
     @property
     def _parts(self) -> Home:
@@ -299,9 +305,7 @@ class OneShot(IncrementAttacker):
     """
 
     name: ClassVar[str] = "one-shot"
-    needs: ClassVar[str] = "appliance powers, the state at the first reading"
     assumes: ClassVar[str] = "few switches at a time; every jump explained on its own"
-    recovers_with: ClassVar[dict[str, str] | None] = {"solver": "exact", "direction": "signed"}
 
     def __init__(
         self,
@@ -312,10 +316,7 @@ class OneShot(IncrementAttacker):
         rounding: str = "bernoulli",
         unexplained: str = "nearest",
     ) -> None:
-        super().__init__(home)
-        self.solver = one_of("solver", solver, ("relaxed", "exact"))
-        self.direction = one_of("direction", direction, ("absolute", "signed"))
-        self.rounding = one_of("rounding", rounding, ("bernoulli", "threshold"))
+        super().__init__(home, solver, direction, rounding)
         self.unexplained = one_of("unexplained", unexplained, ("nearest", "all", "none", "error"))
 
     def predict_switches(
@@ -326,25 +327,12 @@ class OneShot(IncrementAttacker):
         initial_state: ArrayLike | None = None,
         rng: RngLike = None,
     ) -> BoolArray:
-        """Predict the rounded switches Δ̄_t of every reading.
+        """Predict the rounded switches Δ̄_t of every reading, shape (T, N).
 
-        Parameters
-        ----------
-        readings, initial_state, rng
-            As in `predict`.
-        known_states : array of bool, shape (T, N), optional
-            True states; the attacker knows row t − 1 at reading t. With ``unexplained="error"``
-            they are required, and the answer to an infeasible jump is wrong for every appliance.
-
-        Returns
-        -------
-        array of bool, shape (T, N)
-            All False at reading 0 and at the start of every contiguous run.
-
-        Raises
-        ------
-        InputError
-            If ``unexplained="error"`` and the true states are not given.
+        There are none at reading 0 and at the start of every contiguous run. If the true states
+        `known_states` (T, N) are given, the attacker knows row t − 1 at reading t.
+        ``unexplained="error"`` requires them: its answer to an infeasible jump is wrong for every
+        appliance. `readings`, `initial_state` and `rng` are as in `predict`.
         """
         seen = self._see(readings, initial_state, rng)
         if known_states is None:

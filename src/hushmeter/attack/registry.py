@@ -85,6 +85,13 @@ class AttackerRegistry(Mapping[str, type[Attacker]]):
     A lookup `attackers[name]` finds attackers of this package, registered attackers and entry
     points, in this order. It never imports a module that the name contains, so it is safe for names
     from outside, such as those in a request to the web page. `resolve` does import such a module.
+
+    Examples
+    --------
+    >>> list(hm.attackers)[:3]
+    ['one-shot', 'multi-shot', 'hierarchical']
+    >>> hm.attackers["co"].needs
+    'appliance levels, or sub-metered data to learn them'
     """
 
     def __init__(self) -> None:
@@ -207,6 +214,10 @@ def check_attacker(cls: type[Attacker]) -> None:
         At the first violation.
     MissingExtraError
         If the attacker needs an optional dependency that is not installed.
+
+    Examples
+    --------
+    >>> hm.check_attacker(hm.attackers["all-off"])
     """
     for clause in _CLAUSES:
         clause(cls)

@@ -132,24 +132,11 @@ def type_of(name: str) -> str:
 
 
 def label_types(trace: Trace) -> Trace | None:
-    """Return a trace with the states of the circuits that have a known type.
+    """Return a trace with the states of the circuits that have a known type; None without any.
 
-    Parameters
-    ----------
-    trace : Trace
-        Readings with the power and the names of circuits. Readings of less than a minute are
-        averaged over minutes.
-
-    Returns
-    -------
-    Trace or None
-        One column per type, which has the power of all its circuits. None if no circuit has a
-        known type or none of them is ever on.
-
-    Raises
-    ------
-    DataError
-        If the trace has no power or no names, or its readings are longer than a minute.
+    There is one column per type, which has the power of all its circuits. Readings of less than a
+    minute are averaged over minutes. Raise `DataError` if the trace has no power or no names of
+    circuits, or its readings are longer than a minute.
     """
     if trace.power is None or trace.names is None:
         raise DataError("a population needs data with a column of watts for each circuit.")
@@ -471,26 +458,11 @@ class SemiBlind(NetworkAttacker):
         return self
 
     def fit_homes(self, traces: Sequence[Trace], strange: Sequence[FloatArray] = ()) -> Self:
-        """Learn the types of several homes.
+        """Learn the types of several homes from traces of `label_types`.
 
-        Parameters
-        ----------
-        traces : sequence of Trace
-            Readings of about one minute with the names, states and power of appliances, as
-            `label_types` returns them.
-        strange : sequence of arrays
-            Power of circuits of other types per minute, which the network learns not to confuse
-            with the known types. [W]
-
-        Returns
-        -------
-        SemiBlind
-            The attacker itself.
-
-        Raises
-        ------
-        DataError
-            If no trace is as long as a training window.
+        `strange` are the powers of circuits of other types per minute [W], which the network learns
+        not to confuse with the known types. Raise `DataError` if no trace is as long as a training
+        window.
         """
         types = tuple(sorted({type_of(name) for trace in traces for name in trace.names or ()}))
         homes = [HomeData.of(trace, types) for trace in traces if len(trace) >= self._window]
@@ -515,13 +487,7 @@ class SemiBlind(NetworkAttacker):
         return self
 
     def for_home(self, home: Home) -> Self:
-        """Return the attacker on the appliances of another home.
-
-        Raises
-        ------
-        InputError
-            If the population has no appliance of a wanted type.
-        """
+        """Return the attacker on another home; raise `InputError` for a type it has not learnt."""
         made = type(self)(home, **{**self.parameters, "progress": False})
         for name in ("interval_s_", "types_", "homes_", "powers_", "thresholds_", "weights_"):
             setattr(made, name, getattr(self, name))

@@ -166,25 +166,7 @@ class Strongest(Attacker):
         return self.fit_with(trace, {})
 
     def fit_with(self, trace: Trace, known: Mapping[str, Attacker]) -> Self:
-        """Do what `fit` does, and use attackers that have already learnt from the same trace.
-
-        Parameters
-        ----------
-        trace : Trace with states
-            Training data.
-        known : mapping from str to Attacker
-            Candidates by name that have learnt from this trace; the others learn now.
-
-        Returns
-        -------
-        Strongest
-            The attacker itself.
-
-        Raises
-        ------
-        DataError
-            If no candidate can learn from the training data.
-        """
+        """Do what `fit` does, with candidates that have already learnt from this trace."""
         super().fit(trace)
         parts = held_back_parts(len(trace))
         rests = [leave_out(trace, part) for part in parts]
@@ -208,13 +190,7 @@ class Strongest(Attacker):
         return self
 
     def choose(self) -> Choice:
-        """Choose the strongest candidate under the noise that this attacker knows.
-
-        Returns
-        -------
-        Choice
-            The same for every call with the same mechanism.
-        """
+        """Choose the strongest candidate under the noise that this attacker knows."""
         self._require_fit("fitted_")
         key = "" if self.mechanism is None else repr(_parameters(self.mechanism))
         if key not in self._choices:
@@ -249,18 +225,7 @@ class Strongest(Attacker):
         return self.complete(self._chosen(choice).predict(**self._pass_on(seen)))
 
     def complete(self, states: BoolArray) -> BoolArray:
-        """Replace what the chosen attacker says about some appliances by the guess without data.
-
-        Parameters
-        ----------
-        states : array of bool, shape (T, N)
-            States that the chosen attacker predicts; see `choose`.
-
-        Returns
-        -------
-        array of bool, shape (T, N)
-            What this attacker predicts.
-        """
+        """Replace what the chosen attacker says about some appliances by the guess without data."""
         answer = np.tile(self.guess_, (len(states), 1))
         kept = self._kept(self.choose())
         answer[:, kept] = states[:, kept]

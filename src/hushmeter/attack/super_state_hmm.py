@@ -126,18 +126,7 @@ class SuperStateHmm(Attacker):
         self.chain_ = (chain.initial, *chain.before, *chain.emitted)
 
     def predict_super_states(self, readings: Observed) -> IntArray:
-        """Predict the super-state of every reading.
-
-        Parameters
-        ----------
-        readings : array_like, shape (T,), or Trace
-            Mains. [W]
-
-        Returns
-        -------
-        array of int, shape (T,)
-            Rows of `states_`; −1, the last row, where there is no path.
-        """
+        """Predict the super-state of every reading, a row of `states_`; −1 without a path."""
         return self._decode(self._see(readings))
 
     def count_unexpected(self, readings: Observed) -> int:

@@ -134,13 +134,14 @@ def _inspect_release(place: Path, tz: str | None, output: Path | None, json: boo
 def _explain_file(file: Path, options: ReadOptions, sample: Path | None, force: bool) -> None:
     """Print which rule decided what, or write a sample that can be sent with a report."""
     from hushmeter.files import refuse_overwrite
-    from hushmeter.read import reports
+    from hushmeter.read.source import explain
+    from hushmeter.read.text_table import redact
 
     if sample is None:
-        print_list(f"How {file} was read:", reports.explain(file, options))
+        print_list(f"How {file} was read:", explain(file, options))
         return
     refuse_overwrite(sample, force)
-    sample.write_text(reports.redact(file, options), encoding="utf-8")
+    sample.write_text(redact(file), encoding="utf-8")
     print_files([str(sample)])
     print_sentences("Look through the sample before you send it.")
 

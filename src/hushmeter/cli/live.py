@@ -155,7 +155,10 @@ def live(
     kind = payload or ("dsmr" if source.startswith("dsmr") else "csv" if is_file else "number")
     parse = make_parser(kind, PayloadOptions(options.unit or "W", zone, time_path, marked))
     until = _end_of_readings(options.until, zone, ends=once or source == "-")
-    times = read_times(source, kind, parse) if once and is_file and source != "-" else None
+    times = None
+    # A stream that has begun goes on, whatever its file begins with now.
+    if is_file and source != "-" and (once or not state.exists()):
+        times = read_times(source, kind, parse, grows=not once)
     hold = _sends_changes(options.changes, kind, marked, times, interval_s)
     # The next change of a file that grows is no clock.
     is_clock = is_file and (once or until is not None or not hold)
@@ -305,7 +308,7 @@ def _watch(state: Path, *, once: bool, json: bool) -> None:
     """Show the last windows again and again until Ctrl+C."""
     from contextlib import suppress
 
-    from hushmeter.live.watch import show_stream
+    from hushmeter.live.stream import show_stream
 
     if json:
         print_json(show_stream(state))

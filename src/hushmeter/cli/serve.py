@@ -92,7 +92,7 @@ def _look_at(state: Path) -> Callable[[], dict[str, Any]]:
     """Return what looks at a stream; a server without one does not load the packages of streams."""
     from functools import partial
 
-    from hushmeter.live.watch import show_stream
+    from hushmeter.live.stream import show_stream
 
     return partial(show_stream, state)
 

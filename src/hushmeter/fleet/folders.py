@@ -39,6 +39,7 @@ from urllib.parse import urlsplit
 from hushmeter.errors import DataError, InputError
 from hushmeter.files import (
     flush_folder,
+    make_folder,
     move,
     one_sentence,
     publish_staged,
@@ -419,12 +420,12 @@ class StagedFile(io.RawIOBase):
 
     def __init__(self, folder: PrivateFolder, target: Path, size: int) -> None:
         self._path = folder.staging / secrets.token_hex(8)
-        self._target, self._output = target, folder.output
+        self._target = target
         self._sum = hashlib.sha256()
         self.size = 0
         self._descriptor = -1
         with one_sentence(target):
-            target.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(target.parent, public=True)
             self._descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
             try:
                 if hasattr(os, "posix_fallocate"):
@@ -460,23 +461,14 @@ class StagedFile(io.RawIOBase):
 
     def publish(self) -> None:
         """Rename the file to its final name, durably."""
-        with one_sentence(self._target):
-            self._close()
-            self._path.replace(self._target)
-            for folder in (self._target.parent, *self._new_folders()):
-                flush_folder(folder)
+        self._close()
+        move(self._path, self._target)
 
     def discard(self) -> None:
         """Remove the file if it was not published."""
         self._close()
         with suppress(OSError):
             self._path.unlink()
-
-    def _new_folders(self) -> Iterator[Path]:
-        """Yield the folders from the output folder to the file, whose names must be durable."""
-        for folder in self._target.parent.parents:
-            if folder == self._output or self._output in folder.parents:
-                yield folder
 
     def _close(self) -> None:
         if self._descriptor >= 0:

@@ -27,7 +27,7 @@ import numpy as np
 from hushmeter.checks import IntArray
 from hushmeter.clock import SECOND
 from hushmeter.errors import DataError
-from hushmeter.files import sha256_of
+from hushmeter.files import reason_of, sha256_of
 from hushmeter.fleet.folders import SourceFolder
 from hushmeter.fleet.job import Columns, InputFormat
 from hushmeter.read.columns import load_table, to_numbers
@@ -263,8 +263,7 @@ def as_unusable() -> Iterator[None]:
     except DataError as error:
         raise UnusableFileError(f"the file {error}") from None
     except (pa.ArrowException, OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error).splitlines()[0].rstrip(".")
-        raise UnusableFileError(f"the file cannot be read: {reason}.") from None
+        raise UnusableFileError(f"the file cannot be read: {reason_of(error)}.") from None
 
 
 def check_schema(schema: pa.Schema, columns: Columns, keep: Sequence[str] = ()) -> None:

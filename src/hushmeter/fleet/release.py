@@ -17,7 +17,7 @@ import secrets
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -153,7 +153,7 @@ def release_fleet(
     job = _plan(source, folder, terms, options, list(footers))
     check_output(folder, options.resume)
     if options.dry_run:
-        return _rehearse(job, footers, options.report)
+        return _rehearse(job, footers, options)
     with folder.locked():
         # Another job may have come first between the check and the lock.
         check_output(folder, options.resume)
@@ -427,15 +427,15 @@ def _check_kept_head(folder: PrivateFolder, ledger: Ledger) -> None:
         ledger.check_head(kept)
 
 
-def _rehearse(job: FleetJob, footers: Mapping[str, Footer], report: Report | None) -> FleetRelease:
+def _rehearse(job: FleetJob, footers: Mapping[str, Footer], options: JobOptions) -> FleetRelease:
     """Check all files and find out what the ledger would grant; nothing is spent or written."""
     total, done = sum(footer.rows for footer in footers.values()), 0
     checked = []
     for name, footer in footers.items():
         checked.append(check_file(job, name))
         done += footer.rows
-        if report is not None:
-            report(checked[-1].report, done, total)
+        if options.report is not None:
+            options.report(checked[-1].report, done, total)
     with open_ledger(job.ledger) as ledger:
         outcomes = ledger.rehearse(
             job.charge,
@@ -447,7 +447,9 @@ def _rehearse(job: FleetJob, footers: Mapping[str, Footer], report: Report | Non
     reports = tuple(one.after(outcomes[one.report.source]) for one in checked)
     product = product_of(job)
     facts = describe_release(job, reports, head, product.list_files(reports, {}))
-    facts |= {"dry_run": True, "estimated_bytes": product.estimate_bytes(footers)}
+    errors = [asdict(one) for one in errors_of(job.terms, options.load_w)]
+    size = product.estimate_bytes(footers)
+    facts |= {"dry_run": True, "errors": errors, "estimated_bytes": size}
     return FleetRelease(job, reports, facts)
 
 

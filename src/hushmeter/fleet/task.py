@@ -45,7 +45,7 @@ from hushmeter.errors import (
     InputError,
     MissingExtraError,
 )
-from hushmeter.files import one_sentence
+from hushmeter.files import one_sentence, reason_of
 from hushmeter.fleet.folders import PrivateFolder, is_url, open_source
 from hushmeter.fleet.input_files import (
     FleetFile,
@@ -600,11 +600,6 @@ def _sentence(error: Exception) -> HushmeterError:
     if found:
         return DataError(found[-1].strip())
     return DataError(
-        f"the Spark job failed: {_first_line(error)}; what was paid for is kept, continue with "
+        f"the Spark job failed: {reason_of(error)}; what was paid for is kept, continue with "
         "--resume."
     )
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0].rstrip(".:") if lines else type(error).__name__

@@ -144,6 +144,12 @@ class LearntHome:
         Sparsity of Appendix B, over every circuit of the data under the rule.
     notes : tuple of str
         Sentences about how the values were learnt.
+
+    Examples
+    --------
+    >>> trace = hm.synth.trace(hm.synth.ready_home("evening"), 14_400, seed=1)
+    >>> hm.learn_home(trace, appliances=["kettle", "oven"]).home.names
+    ('kettle', 'oven')
     """
 
     home: Home
@@ -188,6 +194,12 @@ def learn_home(
     ------
     DataError
         If there is no sub-meter, or no circuit switches.
+
+    Examples
+    --------
+    >>> trace = hm.synth.trace(hm.synth.ready_home("evening"), 14_400, seed=1)
+    >>> round(float(hm.learn_home(trace, appliances=["kettle"]).home.powers[0]))
+    2100
     """
     if trace.power is None or trace.names is None:
         raise DataError("learning a home needs the power of each appliance; this trace has none.")

@@ -96,6 +96,12 @@ class Finding:
         How the numbers of the sentence are meant.
     marks : FloatArray, shape (M, 2)
         Starts and ends of what supports the statement; UTC [s since 1970].
+
+    Examples
+    --------
+    >>> home = hm.synth.household(days=21, interval_s=900, seed=1)
+    >>> hm.findings(home.trace, tz=home.zone).findings[0].certainty
+    'about'
     """
 
     kind: str
@@ -133,6 +139,12 @@ class Findings:
         Time zone of all clock times.
     days : float
         Amount of readings without the silent stretches [days].
+
+    Examples
+    --------
+    >>> home = hm.synth.household(days=21, interval_s=900, seed=1)
+    >>> hm.findings(home.trace, tz=home.zone).days
+    21.0
     """
 
     findings: tuple[Finding, ...]
@@ -187,7 +199,6 @@ def findings(trace: Trace, *, tz: str | None = None, noise_w: float = 0.0) -> Fi
 
     Examples
     --------
-    >>> import hushmeter as hm
     >>> home = hm.synth.household(days=21, interval_s=900, seed=1)
     >>> found = hm.findings(home.trace, tz=home.zone)
     >>> found.findings[0].kind, found.findings[0].certainty
@@ -291,8 +302,8 @@ def _notes(readings: LocalReadings, *, zone_known: bool) -> tuple[str, ...]:
         length = f"{hours / 24:.3g} days" if hours >= 48 else f"{hours:.3g} h"
         where = count_of(len(readings.silent), "stretch", "stretches")
         notes.append(
-            f"The meter was silent for {length} in {where} (one unchanging value); these readings "
-            "are left out."
+            f"The meter was silent for {length} in {where} (one unchanging value): the findings "
+            "leave these readings out; the figures of the file, and a release, include them."
         )
     if readings.solar:
         shown = "negative" if readings.exports else "zero"
@@ -702,7 +713,10 @@ DESCRIPTIONS: dict[str, Callable[[LocalReadings, list[Cluster]], Finding]] = {
         "A kettle ({watts} for {length}) was used at least {count}, {rate}, {hour}.",
     ),
     "shower": _describe_as(
-        "shower", "sure", "An electric shower ({watts} for {length}) ran {count}, {rate}, {hour}."
+        "shower",
+        "likely",
+        "Runs like those of an electric shower ({watts} for {length}): {count}, {rate}, {hour}. "
+        "An instantaneous water heater, a large oven or a machine may draw as much.",
     ),
     "hvac": _describe_as(
         "hvac",

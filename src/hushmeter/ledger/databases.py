@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from hushmeter.errors import BudgetError, DataError, HushmeterError, InputError, MissingExtraError
+from hushmeter.files import reason_of
 from hushmeter.ledger.chain import Head
 from hushmeter.ledger.charges import Cap, Price
 from hushmeter.ledger.store import APPEND_ONLY, KEPT, TRIGGERS, Spends, Store, Values, no_ledger
@@ -262,12 +263,13 @@ def _check_place(path: Path) -> None:
 def _mount_points() -> set[str]:
     """Return the mount points of this process; none where the system does not list them."""
     try:
-        # A name need not be UTF-8; one such name must not hide the others.
-        lines = os.fsdecode(Path("/proc/self/mountinfo").read_bytes()).splitlines()
+        # A name may have any bytes but 0; the system writes spaces and new lines as octal numbers.
+        lines = Path("/proc/self/mountinfo").read_bytes().rstrip(b"\n").split(b"\n")
     except OSError:
         return set()
-    points = (line.split()[4] for line in lines)
-    return {re.sub(r"\\(\d{3})", lambda code: chr(int(code[1], 8)), point) for point in points}
+    points = (line.split(b" ")[4] for line in lines)
+    octal = re.compile(rb"\\(\d{3})")
+    return {os.fsdecode(octal.sub(lambda code: bytes([int(code[1], 8)]), one)) for one in points}
 
 
 class PostgresStore(Store):
@@ -442,7 +444,7 @@ class PostgresStore(Store):
 
         if not isinstance(error, psycopg.Error):
             return None
-        name, reason = self.name, _first_line(error)
+        name, reason = self.name, reason_of(error)
         if isinstance(error, errors.CheckViolation):
             return BudgetError(f"the ledger {name} refused a spend above a meter's cap.")
         if isinstance(error, errors.UniqueViolation):
@@ -516,7 +518,3 @@ def _name(url: str) -> str:
             "or leave the password to ~/.pgpass."
         )
     return f"postgresql://{host or 'localhost'}/{database}"
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0].rstrip(".") if str(error).strip() else "no reason"

@@ -119,6 +119,11 @@ def open_ledger(
     DataError
         If there is no ledger, it cannot be reached, another version made it, or it protects
         another change than the one to `create` it for.
+
+    Examples
+    --------
+    >>> from hushmeter.ledger import DayChange
+    >>> hm.open_ledger("sqlite:///budget.db", create=DayChange(3000.0, 8000.0)).close()
     """
     if not 0 <= composition_delta < 1:
         raise InputError(f"delta must lie between 0 and 1, got {composition_delta}.")
@@ -155,6 +160,13 @@ class Ledger:
     ----------
     composition_delta : float
         δ' at which releases with Laplace or staircase noise are composed; 0 if they are added up.
+
+    Examples
+    --------
+    >>> from hushmeter.ledger import DayChange
+    >>> with hm.open_ledger("sqlite:///budget.db", create=DayChange(3000.0, 8000.0)) as ledger:
+    ...     ledger.history("meter 1")
+    []
     """
 
     def __init__(self, store: Store) -> None:
@@ -242,19 +254,8 @@ class Ledger:
     ) -> dict[str, SpendOutcome]:
         """Return what `spend` would answer for several sources in a row, and charge nothing.
 
-        Parameters
-        ----------
-        charge : Charge
-            The release that would spend.
-        micro, femto : int
-            Price of each row [micro-ε, femto-δ].
-        sources : mapping
-            Meters and periods of every source.
-
-        Returns
-        -------
-        dict
-            The outcome for every source.
+        `sources` has the meters and periods of every source; the release `charge` would pay `micro`
+        and `femto` for each row [micro-ε, femto-δ].
         """
         requests = {
             source: SpendRequest(charge, Price(micro, femto), *rows, "dry run", source)
@@ -273,42 +274,19 @@ class Ledger:
         return outcomes
 
     def mark_released(self, charge: Charge, source: str, output_digest: str) -> None:
-        """Record that the output of a source is published.
+        """Record that the output of a source is published; `output_digest` is the SHA-256 of it.
 
-        Parameters
-        ----------
-        charge : Charge
-            The release.
-        source : str
-            Name of the input; it must be paid for.
-        output_digest : str
-            SHA-256 of the published bytes.
-
-        Raises
-        ------
-        InputError
-            If the source is not paid for.
-        DataError
-            If it was published before with other content.
+        Raise `InputError` if the release `charge` has not paid for the `source`, and `DataError` if
+        it was published before with other content.
         """
         self._store.write(
             lambda: spending.mark_released(self._store, charge, source, output_digest)
         )
 
     def state_of(self, release: str, source: str) -> str | None:
-        """Return the state of one file of a release.
+        """Return the state of one file, `source`, of a release.
 
-        Parameters
-        ----------
-        release : str
-            Identifier of the release.
-        source : str
-            Name of the file.
-
-        Returns
-        -------
-        str or None
-            None, "spent" (charged, perhaps not yet written) or "released".
+        None, "spent" (charged, perhaps not yet written) or "released".
         """
         with self._store.reading():
             if self._store.entry("released", release, source):
@@ -354,10 +332,6 @@ class Ledger:
             raise InputError("give a cap: a total, a window, a delta, or several of them.")
         return self._store.write(lambda: spending.change_cap(self._store, name, change))
 
-    def total(self, meter: str) -> int:
-        """Return the ε for all readings of a meter in all periods [micro-ε]."""
-        return self.balance(meter).spent
-
     def window(self, meter: str, width: int) -> int:
         """Return the largest ε of a meter in any `width` periods in a row [micro-ε]."""
         whole("width", width)
@@ -393,19 +367,10 @@ class Ledger:
             return self._store.head()
 
     def check_head(self, head: Head | str) -> None:
-        """Check that an earlier end is still part of the chain.
+        """Check that an earlier end, `head`, is still part of the chain.
 
-        This takes one look-up. Unlike `verify` it does not replay the chain.
-
-        Parameters
-        ----------
-        head : Head or str
-            A head kept from earlier.
-
-        Raises
-        ------
-        DataError
-            If the ledger was cut, replaced or restored from an older copy.
+        This takes one look-up. Unlike `verify` it does not replay the chain. Raise `DataError` if
+        the ledger was cut, replaced or restored from an older copy.
         """
         mark = Head.parse(head) if isinstance(head, str) else head
         with self._store.reading():
@@ -415,24 +380,6 @@ class Ledger:
                     "replaced or restored from an older copy, which has forgotten charges; "
                     "restore the newest copy before you release."
                 )
-
-    def last_period(self, release: str, meter: str) -> str | None:
-        """Return the last period that a release has charged to a meter.
-
-        Parameters
-        ----------
-        release : str
-            Identifier of the release.
-        meter : str
-            Name of the meter.
-
-        Returns
-        -------
-        str or None
-            A day or a month; None if the release has charged nothing to the meter.
-        """
-        with self._store.reading():
-            return self._store.last_period(release, meter)
 
     def place(self, release: str) -> int | None:
         """Return the place that a release has reached (see `advance`), or None."""
@@ -444,18 +391,8 @@ class Ledger:
 
         A stream whose own records were restored from an older copy would publish windows again,
         with other noise. Its place in the ledger is then later than that of its own records.
-
-        Parameters
-        ----------
-        release : str
-            Identifier of the release.
-        place : int
-            A number that grows with every publication, such as that of a window.
-
-        Raises
-        ------
-        DataError
-            If the release has reached this place before.
+        `place` is a number that grows with every publication, such as that of a window; raise
+        `DataError` if it was reached before.
         """
         check_name("release", release)
         number = whole("place", place, least=-LARGEST)
@@ -484,17 +421,9 @@ class Ledger:
                     yield _describe_spend(one, entries.get(row.batch))
 
     def verify(self, head: Head | str | None = None) -> list[str]:
-        """Replay the whole ledger.
+        """Replay the whole ledger, and return one sentence for everything that does not fit.
 
-        Parameters
-        ----------
-        head : Head or str, optional
-            A head kept from earlier. Without it a missing end of the chain is not detected.
-
-        Returns
-        -------
-        list of str
-            One sentence for everything that does not fit; empty if the ledger is sound.
+        Without a `head` that was kept from earlier, a missing end of the chain is not detected.
         """
         mark = Head.parse(head) if isinstance(head, str) else head
         with self._store.reading():

@@ -379,16 +379,6 @@ class Store(ABC):
         rows = [one for row in self.run(sql, (meter,)) for one in Row(*row).single_periods()]
         return sorted(rows, key=attrgetter("period", "stream"))
 
-    def last_period(self, release: str, meter: str) -> str | None:
-        """Return the last period that a release has charged to a meter, or None."""
-        found = self.run(
-            "SELECT max(s.period) FROM ledger_spends s JOIN ledger_entries e ON e.batch = s.batch "
-            "WHERE s.meter = ? AND e.release = ?",
-            (meter, release),
-        ).fetchone()[0]
-        # A release has one stream, so its ranges do not overlap and the last label ends last.
-        return None if found is None else str(found).rpartition("/")[2]
-
     def place(self, release: str) -> int | None:
         """Return the last place that a release has recorded, or None."""
         found = self.run("SELECT place FROM ledger_places WHERE release = ?", (release,)).fetchone()

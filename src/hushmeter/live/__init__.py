@@ -4,9 +4,9 @@ A stream differs from a release in how cells arrive, how its state is kept after
 ledger is charged.
 
 Modules: `windows` sorts readings into fixed windows of time; `stream` has the public terms, adds
-the noise and makes the messages; `state` keeps everything on the disk before it is published;
-`payloads`, `addresses` and `mqtt` bring readings in and take values out; `service` runs the whole;
-`watch` shows the household what is published and what it reveals.
+the noise, makes the messages, and shows the household what they reveal; `state` keeps everything on
+the disk before it is published; `payloads`, `addresses` and `mqtt` bring readings in and take
+values out; `service` runs the whole.
 
 What a stream publishes besides the protected values (times, topics, the number of messages, flags
 and log lines) depends on when readings arrive and never on their values. docs/live.md has the

@@ -26,6 +26,7 @@ import urllib.request
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import parse_qs, urlsplit
@@ -34,7 +35,7 @@ import numpy as np
 
 from hushmeter.checks import IntArray
 from hushmeter.errors import DataError, InputError, MissingExtraError
-from hushmeter.files import atomic, json_text
+from hushmeter.files import json_text, one_sentence, write_bytes
 from hushmeter.live.payloads import Parser, preview
 from hushmeter.live.state import Item, State, WindowRow
 from hushmeter.live.stream import Terms
@@ -165,10 +166,8 @@ class LineSource(ThreadSource):
 
     @staticmethod
     def _open(path: Path) -> BinaryIO:
-        try:
+        with one_sentence(path, "read"):
             return path.open("rb")
-        except OSError as error:
-            raise DataError(f"{path} cannot be read: {error.strerror}.") from None
 
     def _body(self, lines: Iterator[bytes]) -> Iterator[bytes]:
         first = self._header
@@ -383,8 +382,7 @@ class FolderSink(Sink):
         self._write(f"{item.label}.summary.json", json_text(summary).encode())
 
     def _write(self, name: str, content: bytes) -> None:
-        with atomic(self.folder / name, force=True, public=True) as temporary:
-            temporary.write_bytes(content)
+        write_bytes(self.folder / name, content, force=True, public=True)
 
 
 def _last_time(path: Path) -> int:
@@ -531,10 +529,18 @@ def open_source(
     return LineSource(path, follow=follow and path is not None, header=payload == "csv")
 
 
-def read_times(path: str, payload: str, parse: Parser) -> IntArray:
-    """Return the times of all rows of a file that ends; see `payloads.preview`."""
-    lines = LineSource(Path(path), follow=False, header=payload == "csv")
-    return preview(lines.read_all(), parse, path)
+def read_times(path: str, payload: str, parse: Parser, *, grows: bool = False) -> IntArray | None:
+    """Return the times of all rows of a file that ends; see `payloads.preview`.
+
+    Of a file that grows, only the first row is read, if there is one: it tells whether the file has
+    the form of a stream, and later rows may be damaged.
+    """
+    lines = LineSource(Path(path), follow=False, header=payload == "csv").read_all()
+    if not grows:
+        return preview(lines, parse, path)
+    for line in islice(lines, 1):
+        preview([line], parse, path)
+    return None
 
 
 def open_sink(

@@ -169,6 +169,8 @@ class Connection:
                 self.connected.clear()
                 kind = type(error).__name__
                 self._on_lost(f"the connection to {self.place} fails ({kind}); it is made again.")
+                # A fault that comes at once again must not take all of a processor.
+                time.sleep(RECONNECT_S[0])
                 with suppress(OSError, ValueError):
                     self.client.reconnect()
 

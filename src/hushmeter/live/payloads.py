@@ -170,9 +170,9 @@ def preview(lines: Iterable[bytes], parse: Parser, name: str) -> IntArray:
             moment = error.moment
         except PayloadError as error:
             advice = (
-                "each row begins with a time such as 2024-03-01T00:00:00Z; `hushmeter release` "
-                "reads the files of portals"
-                if isinstance(error, NotAReading)
+                "each row begins with a time such as 2024-03-01T00:00:00Z and goes on with a "
+                "value; `hushmeter release` reads the files of portals"
+                if isinstance(error, NotAReading) or row == 1
                 else "write a number, or leave the cell empty where the meter has no value"
             )
             raise DataError(

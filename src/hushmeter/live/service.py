@@ -39,8 +39,7 @@ from hushmeter.errors import BudgetError, DataError, HushmeterError, InputError
 from hushmeter.live.addresses import Sink, SinkError, Source
 from hushmeter.live.payloads import NotAReading, NoValue, Parser, PayloadError, Skip
 from hushmeter.live.state import KEPT_DAYS, Item, StaleStateError, State, WindowRow
-from hushmeter.live.stream import Closing, Publication, Terms, iso_of
-from hushmeter.live.watch import write_day
+from hushmeter.live.stream import Closing, Publication, Terms, iso_of, write_day
 from hushmeter.live.windows import (
     AHEAD_S,
     EARLY,

@@ -93,21 +93,10 @@ class Buffer(ABC):
 
     @abstractmethod
     def add(self, moment_ns: int, watts: float | None, now_ns: int) -> str:
-        """Take a reading.
+        """Take a reading, and return what became of it; this depends on the times alone.
 
-        Parameters
-        ----------
-        moment_ns : int
-            Time of the reading [ns since 1970].
-        watts : float or None
-            The reading [W], a finite number; None if the meter reports that it has no value.
-        now_ns : int
-            Time of the clock [ns since 1970].
-
-        Returns
-        -------
-        {"kept", "late", "early", "double"}
-            What became of it. It depends on the times alone.
+        `moment_ns` is the time of the reading and `now_ns` that of the clock [ns since 1970].
+        `watts` is a finite number [W], or None if the meter reports that it has no value.
         """
 
     def closes_at(self) -> int | None:

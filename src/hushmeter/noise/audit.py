@@ -166,6 +166,11 @@ def audit(
     ------
     InputError
         If `samples` is below 1000 or `confidence` is out of range.
+
+    Examples
+    --------
+    >>> hm.audit(hm.Laplace(epsilon=1.0, sensitivity=10.0), samples=20_000, rng=1).passed
+    True
     """
     count = whole("samples", samples, least=_LEAST_SAMPLES)
     if not 0.5 <= confidence < 1:

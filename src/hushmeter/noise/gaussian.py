@@ -118,6 +118,11 @@ class Gaussian(Mechanism):
         σ [grid steps], if it is not to follow from ε; see `Gaussian.of_sigma`.
     **options
         See `Mechanism`.
+
+    Examples
+    --------
+    >>> round(hm.Gaussian(epsilon=1.0, delta=1e-6, sensitivity=10.0).std, 1)
+    46.5
     """
 
     name: ClassVar[str] = "gaussian"
@@ -169,24 +174,12 @@ class Gaussian(Mechanism):
         delta: Exact = DELTA,
         **options: Unpack[MechanismOptions],
     ) -> Self:
-        """Make noise with a given σ, for example for one of several tables that share a budget.
+        """Make noise with a σ of `sigma_steps` grid steps, as for one of several tables.
 
-        Parameters
-        ----------
-        sigma_steps : float
-            σ [grid steps].
-        sensitivity, grid, delta, **options
-            As in the constructor. The grid is never made coarser.
-
-        Returns
-        -------
-        Gaussian
-            Its ε is the one that the protected change costs at this σ and δ.
-
-        Raises
-        ------
-        InputError
-            If σ does not fit the sampler, or ε would exceed `max_epsilon`.
+        The other parameters (`sensitivity`, `grid`, `delta`, `options`) are those of the
+        constructor, but the grid is never made coarser. The ε of the result is what the protected
+        change costs at this σ and δ. Raise `InputError` if σ does not fit the sampler, or ε would
+        exceed `max_epsilon`.
         """
         most = options.get("max_epsilon", MAX_EPSILON)
         made = cls(most, delta, sensitivity, grid, sigma_steps=sigma_steps, **options)

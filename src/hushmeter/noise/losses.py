@@ -293,13 +293,7 @@ class GridDistribution(ABC):
         return _plain(np.where(steps < 0, tail, 1.0 - tail))
 
     def quantile(self, p: float) -> float:
-        """Smallest x [W] with P(|n| ≤ x) ≥ p.
-
-        Raises
-        ------
-        InputError
-            If p is not in [0, 1).
-        """
+        """Smallest x [W] with P(|n| ≤ x) ≥ p, for p in [0, 1)."""
         if not 0 <= p < 1:
             raise InputError(f"p must lie in [0, 1), got {p}.")
         low, high = -1, 1
@@ -340,18 +334,7 @@ class GridDistribution(ABC):
         return np.asarray(self.cdf(half - steps)) - np.asarray(self.cdf(-half - 1 - steps))
 
     def difference_excess(self, b: ArrayLike) -> Numbers:
-        """Expected excess E(l − b)_+ [W] of the difference l = n_t − n_(t−1) over b [W].
-
-        Parameters
-        ----------
-        b : array_like
-            Any values [W], also negative ones.
-
-        Returns
-        -------
-        array or float
-            E max(l − b, 0) for two independent draws n_t and n_(t−1) [W].
-        """
+        """Expected excess E max(l − b, 0) [W] of a difference l = n_t − n_(t−1) over any b [W]."""
         watts = np.asarray(b, dtype=np.float64)
         steps = np.abs(watts) / float(self.exact_grid)
         excess = self._excess_steps(steps) * float(self.exact_grid)

@@ -190,6 +190,11 @@ class Mechanism(LossDistribution):
     readings one step further apart; Δ_g = Δ/g with `on_grid`; and never more than the width of
     the clamp. If the noise is too wide for the tables of the sampler, the grid is made coarser by
     2, 5, 10, 20, …, and `coarsened` is True.
+
+    Examples
+    --------
+    >>> hm.Laplace(epsilon=1.0, sensitivity=10.0).release([120.0, 2120.0], rng=1).shape
+    (2,)
     """
 
     name: ClassVar[str]
@@ -224,16 +229,9 @@ class Mechanism(LossDistribution):
     ) -> Self:
         """Make the noise with which a whole change is ε- or (ε, δ)-differentially private.
 
-        Parameters
-        ----------
-        epsilon, delta : exact numbers
-            The promise; a pure mechanism does not use δ.
-        size : ChangeSize
-            How far the protected change moves the released values.
-        grid : exact number
-            Step of the released readings [W].
-        **options
-            See `Mechanism`; `touches` is taken from `size`.
+        A pure mechanism does not use δ (`delta`). `size` says how far the protected change moves
+        the released values and how many it touches; `epsilon`, `grid` and `options` are those of
+        `Mechanism`.
         """
         return cls(**cls._promise(epsilon, delta, size), grid=grid, **options)
 
@@ -297,14 +295,9 @@ class Mechanism(LossDistribution):
 
     @abstractmethod
     def exact_epsilon_for(self, shift: Exact, touches: int = 1) -> Fraction:
-        """Privacy loss of a change other than the protected one (group privacy).
+        """Privacy loss of another change than the protected one (group privacy).
 
-        Parameters
-        ----------
-        shift : exact number
-            Size of the change [W], as `sensitivity` takes it.
-        touches : int
-            Number of readings over which the change is spread.
+        `shift` is its size [W], as `sensitivity` takes it, spread over `touches` readings.
         """
 
     def epsilon_for(self, shift: Exact, touches: int = 1) -> float:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hushmeter.checks import BoolArray, FloatArray
+from hushmeter.checks import FloatArray
 from hushmeter.learn.habits import LocalReadings, clean, slot_length
 from hushmeter.learn.homes import LearntHome
 from hushmeter.learn.statements import Finding, Findings
@@ -22,8 +22,7 @@ from hushmeter.plot.figure import (
     new_figure,
     panel_grid,
 )
-from hushmeter.scoring import Score
-from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Runs, Trace
+from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Trace
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,6 +46,11 @@ def plot_trace(trace: Trace, title: str = "Readings") -> Figure:
     -------
     matplotlib.figure.Figure
         See `draw_trace`. Save it with `figure.savefig("trace.png")`.
+
+    Examples
+    --------
+    >>> hm.plot_trace(hm.Trace([120.0, 2120.0], 60.0, "2024-01-01T00:00Z")).axes[0].get_ylabel()
+    'meter [kW]'
     """
     return draw_trace(trace, title)[0]
 
@@ -86,7 +90,7 @@ def draw_trace(trace: Trace, title: str) -> tuple[Figure, dict[str, Any]]:
 
 def summarise_stretches(trace: Trace, points: int = POINTS) -> dict[str, Any]:
     """Compute the least, mean and greatest reading of equal stretches of time."""
-    steps = np.arange(len(trace)) if trace.steps is None else trace.steps
+    steps = trace.places
     width = max(1, -(-(int(steps[-1]) + 1) // points))
     cells = steps // width
     first = np.flatnonzero(np.diff(cells, prepend=-1))
@@ -173,77 +177,6 @@ def _label(figure: Figure, learnt: LearntHome) -> None:
         ],
         loc="outside lower center",
         ncols=3,
-        frameon=False,
-    )
-
-
-def draw_attack(trace: Trace, states: BoolArray, score: Score, title: str) -> Figure:
-    """Draw the readings, and below them one strip for each appliance: the truth above the guess."""
-    from matplotlib.ticker import MaxNLocator
-
-    truth = trace.truth()
-    n = truth.shape[1]
-    figure = new_figure(10, 2.6 + 0.42 * n)
-    top, strips = figure.subplots(2, 1, sharex=True, height_ratios=[2.2, 0.42 * n])
-    hours = (trace.times - trace.times[0]) / np.timedelta64(1, "h")
-    top.plot(hours, trace.readings / 1000, color=GREY, linewidth=0.8)
-    top.set_ylabel("meter [kW]")
-    top.set_ylim(bottom=min(0.0, float(trace.readings.min()) / 1000))
-    top.set_title(title, loc="left", fontsize=11)
-    for row, appliance in enumerate(score.per_appliance):
-        _draw_strip(strips, hours, truth[:, row], states[:, row], n - 1 - row)
-        seen = "never runs" if np.isnan(appliance.f1) else f"F1 {appliance.f1:.2f}"
-        strips.text(1.01, n - 1 - row + 0.5, seen, va="center", transform=_beside(strips))
-    strips.set_yticks(np.arange(n) + 0.5, [a.name for a in reversed(score.per_appliance)])
-    strips.set_ylim(0, n)
-    strips.tick_params(axis="y", length=0)
-    strips.set_xlabel("hours")
-    strips.set_xlim(hours[0], hours[-1])
-    strips.xaxis.set_major_locator(MaxNLocator(nbins=9, steps=[1, 2, 3, 4, 6, 10]))
-    for axes in (top, strips):
-        axes.spines[["top", "right"]].set_visible(False)
-    _strip_legend(figure)
-    return figure
-
-
-def _draw_strip(axes: Axes, hours: Any, truth: BoolArray, guess: BoolArray, base: float) -> None:
-    """Draw the truth in the upper half of a row and the guess, mistakes hatched, in the lower."""
-    upper, lower = (base + 0.52, 0.4), (base + 0.08, 0.4)
-    wrong: dict[str, Any] = {"facecolor": "white", "edgecolor": RED, "linewidth": 0.6}
-    axes.broken_barh(_stretches(hours, truth), upper, color=BLUE)
-    axes.broken_barh(_stretches(hours, guess & truth), lower, color=GREEN)
-    axes.broken_barh(_stretches(hours, guess & ~truth), lower, hatch="//////", **wrong)
-    axes.broken_barh(_stretches(hours, ~guess & truth), lower, hatch="......", **wrong)
-    axes.axhline(base, color="#DDDDDD", linewidth=0.6)
-
-
-def _stretches(hours: Any, where: BoolArray) -> list[tuple[float, float]]:
-    """Return (start, width) of every stretch of readings in which `where` is true."""
-    runs = Runs.of_true(where)
-    ends = np.append(hours, 2 * hours[-1] - hours[-2] if hours.size > 1 else hours[-1] + 1)
-    return list(zip(ends[runs.first], ends[runs.stop] - ends[runs.first], strict=True))
-
-
-def _beside(axes: Axes) -> Any:
-    """Return the transform with x as a share of the width and y in data units."""
-    return axes.get_yaxis_transform()
-
-
-def _strip_legend(figure: Figure) -> None:
-    """Explain the colours and hatches below the figure."""
-    from matplotlib.patches import Patch
-
-    figure.legend(
-        handles=[
-            Patch(color=BLUE, label="really on"),
-            Patch(color=GREEN, label="detected by the attacker"),
-            Patch(
-                facecolor="white", edgecolor=RED, hatch="//////", label="detected, but really off"
-            ),
-            Patch(facecolor="white", edgecolor=RED, hatch="......", label="really on, but missed"),
-        ],
-        loc="outside lower center",
-        ncols=4,
         frameon=False,
     )
 

@@ -178,7 +178,7 @@ def describe_load(trace: Trace | Estimate) -> Load:
     if trace.interval_s > SECONDS_PER_HOUR:
         raise DataError("prices need readings of an hour or less.")
     hourly = trace.hourly()
-    steps = np.arange(len(hourly)) if hourly.steps is None else hourly.steps
+    steps = hourly.places
     if len(hourly) < 3:
         raise DataError("prices need readings of at least three hours.")
     lag = 24 if int(steps[-1]) >= 26 else 1
@@ -312,7 +312,7 @@ def cluster_days(trace: Trace, profiles: ArrayLike | None = None) -> DayClusters
 def whole_days(trace: Trace) -> FloatArray:
     """Return the hourly energies of every day without a gap, counted from the first hour [kWh]."""
     hourly = trace.hourly()
-    steps = np.arange(len(hourly)) if hourly.steps is None else np.asarray(hourly.steps)
+    steps = hourly.places
     energies = np.full(int(steps[-1]) + 1, np.nan)
     energies[steps] = hourly.readings / 1000
     days = energies[: energies.size // HOURS * HOURS].reshape(-1, HOURS)

@@ -80,7 +80,6 @@ class Metered:
 
     Examples
     --------
-    >>> import hushmeter as hm
     >>> trace = hm.Trace([120.0, 2120.0], interval_s=6.0, start="2024-01-01T00:00Z")
     >>> facts = hm.metered(trace, zone="Europe/Berlin")
     >>> facts.interval_s, facts.readings, facts.times.readings.tolist()
@@ -114,6 +113,11 @@ def metered(trace: Trace, zone: str = "UTC") -> Metered:
     Returns
     -------
     Metered
+
+    Examples
+    --------
+    >>> hm.metered(hm.Trace([120.0] * 3, interval_s=60.0), zone="Europe/Berlin").readings
+    3
     """
     return Metered(trace.interval_s, trace.metering, zone, len(trace), times=without_values(trace))
 
@@ -347,7 +351,6 @@ def resolve_unit(
 
     Examples
     --------
-    >>> import hushmeter as hm
     >>> home = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)])
     >>> hm.resolve_unit("appliance", "run", interval_s=60, home=home, every="1h").l1
     105.0
@@ -482,6 +485,12 @@ def calibrate(
     InputError
         If a parameter is invalid, or if the meter differences a register whose effect is larger
         than that of the protected change.
+
+    Examples
+    --------
+    >>> unit = hm.resolve_unit("change", "reading", size=500.0, interval_s=60.0)
+    >>> hm.calibrate("laplace", 1.0, unit)
+    Laplace(epsilon=1, sensitivity=500, grid=1)
     """
     refuse_large_register(mechanism, unit)
     options: MechanismOptions = {"clamp": clamp}

@@ -51,6 +51,12 @@ def read_meter(path: str | Path, **options: Any) -> Trace:
         If the file cannot be read or holds no usable readings; the message says where.
     InputError
         If an option is wrong.
+
+    Examples
+    --------
+    >>> hm.write_meter("meter.csv", hm.Trace([120.0, 2120.0], 60.0, "2024-01-01T00:00Z"))
+    >>> hm.read_meter("meter.csv")
+    Trace(2 readings, 60 s, from 2024-01-01T00:00:00Z, no truth)
     """
     return read_recording(path, ReadOptions(**options)).trace
 
@@ -108,6 +114,13 @@ def read_home_data(
     Trace
         `readings` are the metered mains, or the sum of the circuits where there are none;
         `power` and `names` are the circuits. `learn_home` adds the states.
+
+    Examples
+    --------
+    >>> home = hm.synth.ready_home("evening").subset(["kettle", "oven"])
+    >>> hm.write_meter("circuits.csv", hm.synth.trace(home, 600, seed=1))
+    >>> hm.read_home_data("circuits.csv").names
+    ('kettle', 'oven')
     """
     options = ReadOptions(time_column, unit=unit, tz=tz, building=building)
     return read_home_recording(path, options).trace

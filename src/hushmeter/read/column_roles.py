@@ -339,9 +339,11 @@ def _choose(
     unused = [c.name for c in numbers if c not in wanted]
     if unused:
         task.notes.append(f"Columns that are no use of electricity: {', '.join(unused[:12])}.")
-    priced = any(c.meaning.flow == "price" for c in numbers)
-    if not wanted or (priced and not any(_is_known(c.meaning) for c in wanted)):
+    if not wanted:
         raise _nothing_wanted(task, numbers)
+    priced = any(c.meaning.flow == "price" for c in numbers)
+    if priced and not any(_is_known(c.meaning) for c in wanted):
+        raise _unclear(task, wanted)
     meter = next((c for c in wanted if c.name == "watts"), None)
     if meter is not None and time.names == {"timestamp"}:
         # The project's own layout: the other columns are circuits, whatever their names say.
@@ -364,11 +366,7 @@ def _choose(
             task.notes.append(f"Added up: {', '.join(c.name for c in plain)}.")
             return Plan(time, plain, need_all=True)
         if values is None:
-            raise task.error(
-                f"has no power column that is clearly that of the meter: it may be "
-                f"{_named(_candidates(group))}; name it (`value_column=NAME`, or NAME+NAME for "
-                "columns that are added)."
-            )
+            raise _unclear(task, group)
         return Plan(time, values, circuits)
     if len(values) > 1:
         task.notes.append(f"Added up: {', '.join(c.name for c in values)}.")
@@ -377,6 +375,15 @@ def _choose(
     if left:
         task.notes.append(f"Left out: {', '.join(left[:12])}.")
     return Plan(time, values, circuits, need_all=need_all)
+
+
+def _unclear(task: Task, group: Sequence[Column]) -> DataError:
+    """The question which column is the meter."""
+    return task.error(
+        f"has no power column that is clearly that of the meter: it may be "
+        f"{_named(_candidates(group))}; name it (`value_column=NAME`, or NAME+NAME for "
+        "columns that are added)."
+    )
 
 
 def _is_known(meaning: Meaning) -> bool:

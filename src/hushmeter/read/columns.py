@@ -39,6 +39,8 @@ CELL_UNIT = r"^\s*(?P<number>[-+]?[\d.,' ]*\d[.,]?)\s*(?P<unit>[kM]?Wh?)\s*$"
 NAMELESS = re.compile(r"column_\d+|Unnamed: \d+")
 PARQUET_MAGIC = b"PAR1"
 BALANCE_ROUNDING = 0.02
+# No counter of a home shows more, in whatever unit; sums of such numbers stay finite.
+LARGEST_NUMBER = 1e15
 DAY_NS = SECONDS_PER_DAY * SECOND
 HEADER_CLOCK = re.compile(r"(?i)\D*?(\d{1,2})[:.h](\d{2})(?::\d{2})?(?!\d)\s*(?:([ap])\.?m)?")
 NUMBERED = re.compile(r"(?i)(?:[a-z]{1,8}[ _.]*)?0*(\d{1,3})(?:[ _]*\(?k?wh\)?)?")
@@ -90,9 +92,13 @@ class Column:
                 ", neither a number nor a mark of a missing value: write 1234.5, or name the "
                 "meter's column (`value_column=`)."
             )
-        if np.isinf(values).any():
-            row = int(np.argmax(np.isinf(values)))
-            raise task.error(f": column {self.name!r} is {values[row]} in row {row}.")
+        absurd = np.abs(values) > LARGEST_NUMBER
+        if absurd.any():
+            row = int(np.argmax(absurd))
+            raise task.error(
+                f": column {self.name!r} is {values[row]:g} in row {row}, which no meter shows: "
+                "correct it, or name the meter's column (`value_column=`)."
+            )
         return values
 
 

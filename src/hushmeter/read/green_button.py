@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hushmeter.checks import FloatArray
+from hushmeter.checks import FloatArray, IntArray
+from hushmeter.clock import SECOND
 from hushmeter.errors import DataError
 from hushmeter.formatting import count_of
 from hushmeter.read.headers import is_missing
-from hushmeter.read.recording import Series, Task, unit_factor
+from hushmeter.read.recording import Rows, Series, Task, add_rows, unit_factor
 from hushmeter.read.regular_times import refuse_mean
 from hushmeter.read.source import TEXT_CAP, open_stream
 from hushmeter.read.times import unix_ns
@@ -374,25 +375,16 @@ def _refusal(kind: dict[str, str] | None) -> str | None:
     return None
 
 
-@dataclass
-class _Readings:
-    """Readings of one series, as the feed holds them."""
-
-    starts: FloatArray
-    durations: FloatArray
-    values: FloatArray
-
-
 def _series(task: Task, feed: Feed, parts: dict[Origin, list[Block]], *, any_mean: bool) -> Series:
     """The readings of one series, or the sum of its tariffs."""
     kinds = [feed.types.get(origin.type) for origin in parts]
     units = [_unit(task, kind) for kind in kinds]
     unit, factor, energy = units[0]
     scales = [own / factor for _, own, _ in units]
-    series = [_readings(b, scale) for b, scale in zip(parts.values(), scales, strict=True)]
-    readings = series[0] if len(series) == 1 else _added_up(series)
-    times = unix_ns(readings.starts, task.path)
-    length = _length(task, kinds[0], readings)
+    # In an interval, some tariffs may have no reading.
+    readings = add_rows([_rows(task, b, s) for b, s in zip(parts.values(), scales, strict=True)])
+    assert readings.durations is not None
+    length = _length(task, kinds[0], readings.times, readings.durations)
     known = np.isfinite(readings.durations) & (readings.durations > 0)
     durations = np.where(known, readings.durations, length)
     if np.unique(durations).size > 1:
@@ -409,7 +401,7 @@ def _series(task: Task, feed: Feed, parts: dict[Origin, list[Block]], *, any_mea
     if not any_mean:
         refuse_mean(mean, task.path, LEAST_MEAN_W if stated else 0.0)
     return Series(
-        times,
+        readings.times,
         readings.values,
         FORMAT,
         unit,
@@ -426,26 +418,13 @@ def _series(task: Task, feed: Feed, parts: dict[Origin, list[Block]], *, any_mea
     )
 
 
-def _readings(blocks: Sequence[Block], scale: float) -> _Readings:
+def _rows(task: Task, blocks: Sequence[Block], scale: float) -> Rows:
     """All readings of some blocks, with their values in a common unit."""
-    return _Readings(
-        np.concatenate([block.starts for block in blocks]),
-        np.concatenate([block.durations for block in blocks]),
+    return Rows(
+        unix_ns(np.concatenate([block.starts for block in blocks]), task.path),
         scale * np.concatenate([block.values for block in blocks]),
+        np.concatenate([block.durations for block in blocks]),
     )
-
-
-def _added_up(series: Sequence[_Readings]) -> _Readings:
-    """The sum at every start: in an interval, some tariffs may have no reading."""
-    starts = np.unique(np.concatenate([part.starts for part in series]))
-    durations, values = np.full(starts.size, np.nan), np.zeros(starts.size)
-    for part in series:
-        # Of repeated starts of one tariff the last reading counts.
-        own, last = np.unique(part.starts[::-1], return_index=True)
-        place, index = np.searchsorted(starts, own), part.starts.size - 1 - last
-        values[place] += part.values[index]
-        durations[place] = part.durations[index]
-    return _Readings(starts, durations, values)
 
 
 def _unit(task: Task, kind: dict[str, str] | None) -> tuple[str, float, bool]:
@@ -469,11 +448,13 @@ def _unit(task: Task, kind: dict[str, str] | None) -> tuple[str, float, bool]:
     return name if exponent == 0 else f"{name} × 10^{exponent}", 10.0**exponent, energy
 
 
-def _length(task: Task, kind: dict[str, str] | None, readings: _Readings) -> float:
+def _length(
+    task: Task, kind: dict[str, str] | None, times: IntArray, durations: FloatArray
+) -> float:
     """The usual interval [s], as stated or as the starts show it; bills are refused."""
-    known = readings.durations[np.isfinite(readings.durations) & (readings.durations > 0)]
+    known = durations[np.isfinite(durations) & (durations > 0)]
     declared = (kind or {}).get("intervalLength", "")
-    apart = np.diff(np.unique(readings.starts))
+    apart = np.diff(np.unique(times)) / SECOND
     if known.size == 0 and not declared.isdigit() and apart.size == 0:
         raise task.error(": no reading says how long its interval is.")
     length = float(declared) if declared.isdigit() else 0.0
@@ -481,7 +462,7 @@ def _length(task: Task, kind: dict[str, str] | None, readings: _Readings) -> flo
     if apart.size and (length == 0 or float((apart < 0.98 * length).mean()) > 0.5):
         # Readings that begin before the one before has ended are as long as their starts are apart.
         length = float(np.median(apart))
-        readings.durations[:] = length
+        durations[:] = length
         task.notes.append("The length of the readings was taken from their starts.")
     if not 0 < length <= LONGEST_INTERVAL:
         raise task.error(

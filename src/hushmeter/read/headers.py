@@ -27,6 +27,11 @@ WATT_HOURS = re.compile(
     r"(?i)(kilo|mega)?[-_ ]?watt[-_ ]?(?:hours?|hrs?|uur|stunden?|heures?|or[ae]|horas?|timer?"
     r"|tunti\w*)(?![a-z])"
 )
+# Registers of active energy or power: drawn (1) or fed in (2), now (7), counted (8), or of one
+# interval (29); the last number is the tariff.
+OBIS = re.compile(
+    r"(?<![\d.])([12])(?:[.:_-]?(?=[78])|[.:_-](?=29[.:_-]))(7|8|29)[.:_-]?([0-4])(?!\d)"
+)
 GENERIC = ("generic", "import", "use", "total", "mains", "homes", "tariff", "phase", "counter")
 LARGEST_AMPERES = 250.0
 RAE_HOUSE_1_COLUMNS = 24
@@ -74,7 +79,8 @@ def split_words(text: str) -> tuple[str, ...]:
         text = text.replace(old, new)
     # The directions of a meter: A+ or +A is drawn, A- or -A is fed in.
     text = re.sub(
-        r"(?i)(?<!\w)([+-])[AP](?!\w)|(?<![^\W_])(A|P|energy|power|energie|leistung) ?([+-])(?!\w)",
+        r"(?i)(?<!\w)([+-])[AP](?![^\W_])"
+        r"|(?<![^\W_])(A|P|energy|power|energie|leistung) ?([+-])(?!\w)",
         lambda found: f"{found[2] or ''} a {'plus' if '+' in found[0] else 'minus'} ", text,
     )  # fmt: skip
     text = re.sub(r'(?<=\w)["\u05f4](?=\w)', "", text)
@@ -177,7 +183,7 @@ def read_meaning(name: str, context: str = "") -> Meaning:
     """The meaning of a column, from its name and from further header rows above it."""
     text = f"{context} {name}".strip()
     unit = find_unit(name) or find_unit(context)
-    obis = re.search(r"(?<![\d.])([12])[.:_-]?([78])[.:_-]?([0-4])(?!\d)", name)
+    obis = OBIS.search(name)
     generic = _is_generic(name)
     flow = _flow(text, unit, obis)
     # A word of use outranks the number of a register.
@@ -216,8 +222,9 @@ def is_price(text: str) -> bool:
 
 def _flow(text: str, unit: str | None, obis: re.Match[str] | None) -> str:
     """Direction or quantity of a column; all others are looked for before the home's use."""
-    if is_price(text) or (unit is None and has_word(text, "cost")
-                          and not has_word(text, "circuits")):  # fmt: skip
+    # What was billed is money, unless it is the use.
+    paid = has_word(text, "cost") or (has_word(text, "billed") and not has_word(text, "use"))
+    if is_price(text) or (unit is None and paid and not has_word(text, "circuits")):
         return "price"
     if find_source(text) or DENSITY.search(text) or (unit is None and has_other_unit(text)):
         return "other"
@@ -306,7 +313,9 @@ class Layout:
     values: tuple[str, ...]  # Columns that are added up to the reading of the meter
     unit: str | None = None  # Unit of the values; None if the file or the user states it
     end: str | None = None  # Column of the end of the interval
-    stamp: str = "start"  # Whether times name the start or the end of an interval
+    # Whether times name the start or the end of an interval; "after" for a counter that is read
+    # an interval after the time beside it
+    stamp: str = "start"
     counter: bool = False  # True if the values are those of a counter
     step: float | None = None  # Step of the counter or the readings, in `unit`
     tz: str | None = None  # Zone of times that carry none

@@ -12,16 +12,18 @@ link is followed, and a dataset that is only opened reads nothing.
 
 from __future__ import annotations
 
-import gc
 import io
 import math
+import os
 import pickle
 import re
+import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any
 
@@ -29,13 +31,14 @@ import numpy as np
 
 from hushmeter.errors import DataError, HushmeterError, MissingExtraError
 from hushmeter.read.folders import HOLD_S, Channel, align, choose_building, clean, usual_interval
-from hushmeter.read.recording import Recording, Task
+from hushmeter.read.recording import PublicFacts, Recording, Task
 from hushmeter.read.source import hdf5_source, refuse_large
+from hushmeter.trace import Metering
 
 FORMAT = "NILMTK HDF5"
 WANTED = (("power", "active"), ("power", "apparent"))
 CHUNK = 1_000_000
-PLAIN = {
+PLAIN = frozenset({
     ("collections", "OrderedDict"),
     ("datetime", "date"),
     ("datetime", "datetime"),
@@ -46,7 +49,13 @@ PLAIN = {
     ("numpy.core.multiarray", "_reconstruct"),
     ("numpy._core.multiarray", "_reconstruct"),
     ("_codecs", "encode"),
+})  # fmt: skip
+OWN = PLAIN | {
+    *((kind.__module__, kind.__name__) for kind in (Recording, PublicFacts, Metering)),
+    *(("hushmeter.errors", name) for name in ("DataError", "InputError", "TooLargeError")),
 }
+"""What the process that reads a file answers with."""
+LONGEST_S, MOST_BYTES = 3600, 1 << 36
 DEFLATE, SHUFFLE, CHECKSUM, LZO, BZIP2, BLOSC, BLOSC2 = 1, 2, 3, 305, 307, 32001, 32026
 PACKAGED = {LZO: "lzo", BZIP2: "bzip2", BLOSC: "blosc", BLOSC2: "blosc2"}
 """Filters that PyTables may contain, by their number in HDF5."""
@@ -54,16 +63,20 @@ ADVICE = "only data in the file itself are read: write all of them into one file
 
 
 class _PlainUnpickler(pickle.Unpickler):
-    """Loads data, never code."""
+    """Loads data, never code: plain types, and those that are named."""
+
+    def __init__(self, stream: io.BytesIO, types: frozenset[tuple[str, str]] = PLAIN) -> None:
+        super().__init__(stream)
+        self._types = types
 
     def find_class(self, module: str, name: str) -> Any:
-        if (module, name) in PLAIN:
+        if (module, name) in self._types:
             return super().find_class(module, name)
         raise pickle.UnpicklingError(f"{module}.{name} is not plain data")
 
 
-def _plain_loads(data: bytes, **options: Any) -> Any:
-    return _PlainUnpickler(io.BytesIO(bytes(data)), **options).load()
+def _plain_loads(data: bytes, **_: Any) -> Any:
+    return _PlainUnpickler(io.BytesIO(bytes(data))).load()
 
 
 @contextmanager
@@ -82,46 +95,88 @@ def _plain_pickles() -> Iterator[None]:
 
 
 def read_nilmtk(task: Task) -> Recording:
+    """One building of a NILMTK file, read in a process of its own.
+
+    A damaged file can make HDF5 end its process or fill the memory. A process that may not start
+    another one is the confined worker of a server, and is itself one that may end.
+    """
+    if find_spec("tables") is None or find_spec("h5py") is None:
+        raise MissingExtraError("reading NILMTK's HDF5", "nilmtk")
+    paths = os.pathsep.join(path for path in sys.path if path)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", f"from {__name__} import answer; answer()"],
+            input=pickle.dumps(task, protocol=4),
+            capture_output=True,
+            env={**os.environ, "PYTHONPATH": paths},
+            timeout=LONGEST_S,
+            check=False,
+        )
+    except PermissionError:
+        return read_here(task)
+    except subprocess.TimeoutExpired:
+        raise task.error(f"was not read within {LONGEST_S} s: cut it into one building.") from None
+    try:
+        if done.returncode != 0:
+            raise pickle.UnpicklingError("no answer")
+        found, *said = _PlainUnpickler(io.BytesIO(done.stdout), OWN).load()
+    except (pickle.UnpicklingError, EOFError):
+        raise task.error(
+            "is no readable NILMTK file: HDF5 ended while it read it, so the file is damaged or "
+            "too large; copy it again, or keep one building."
+        ) from None
+    for own, theirs in zip((task.notes, task.private, task.reasons), said, strict=True):
+        own[:] = theirs
+    if isinstance(found, HushmeterError):
+        raise found
+    recording: Recording = found
+    return recording
+
+
+def answer() -> None:
+    """Read the file of the task on standard input, and write what comes of it."""
+    task = pickle.load(sys.stdin.buffer)
+    _bound_memory()
+    found: Recording | HushmeterError
+    try:
+        found = read_here(task)
+    except HushmeterError as error:
+        found = error
+    outcome = found, task.notes, task.private, task.reasons
+    sys.stdout.buffer.write(pickle.dumps(outcome, protocol=4))
+    sys.stdout.buffer.flush()
+    # PyTables would close the nodes of a damaged file once more, and fail.
+    os._exit(0)
+
+
+def _bound_memory() -> None:
+    """Let the process have no more memory than it could need, where the system can do that."""
+    try:
+        import resource
+    except ImportError:  # pragma: no cover (Windows)
+        return
+    most = resource.getrlimit(resource.RLIMIT_AS)[1]
+    if most == resource.RLIM_INFINITY or most > MOST_BYTES:
+        resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, most))
+
+
+def read_here(task: Task) -> Recording:
     """One building of a NILMTK file: its mains, and its other meters on its grid."""
+    import tables
+
     try:
-        import tables
-    except ImportError:
-        raise MissingExtraError("reading NILMTK's HDF5", "nilmtk") from None
-    with _quiet_destructors():
-        try:
-            with warnings.catch_warnings(), _plain_pickles():
-                # PyTables warns about a damaged node and goes on without it.
-                warnings.simplefilter("error")
-                refuse_outside_data(task)
-                with tables.open_file(mode="r", **hdf5_source(task.path)) as file:
-                    return _read_building(task, file)
-        except HushmeterError:
-            raise
-        except Exception as error:
-            # For a damaged file, HDF5 and PyTables raise errors of many kinds.
-            reason = " ".join(str(error).split())[:160].rstrip(".")
-        _forget_half_open_files()
+        with warnings.catch_warnings(), _plain_pickles():
+            # PyTables warns about a damaged node and goes on without it.
+            warnings.simplefilter("error")
+            refuse_outside_data(task)
+            with tables.open_file(mode="r", **hdf5_source(task.path)) as file:
+                return _read_building(task, file)
+    except HushmeterError:
+        raise
+    except Exception as error:
+        # For a damaged file, HDF5 and PyTables raise errors of many kinds.
+        reason = " ".join(str(error).split())[:160].rstrip(".")
     raise task.error(f"is no readable NILMTK file: {reason}.")
-
-
-@contextmanager
-def _quiet_destructors() -> Iterator[None]:
-    """PyTables closes the nodes of a damaged file in their destructors, which print tracebacks."""
-    loud = sys.unraisablehook
-    sys.unraisablehook = lambda _: None
-    try:
-        yield
-    finally:
-        sys.unraisablehook = loud
-
-
-def _forget_half_open_files() -> None:
-    """PyTables would close a file that it failed to open once more when Python ends, and fail."""
-    from tables.file import _open_files
-
-    gc.collect()
-    for file in [file for file in _open_files.handlers if not hasattr(file, "root")]:
-        _open_files.remove(file)
 
 
 def _read_building(task: Task, file: Any) -> Recording:
@@ -308,10 +363,8 @@ def _index_unit(table: Any) -> float:
 
 def refuse_outside_data(task: Task) -> None:
     """Refuse an HDF5 file that leads to other files or to code, before its values are read."""
-    try:
-        import h5py
-    except ImportError:
-        raise MissingExtraError("reading NILMTK's HDF5", "nilmtk") from None
+    import h5py
+
     with task.path.open("rb") as stream, h5py.File(stream, "r") as file:
         for name, dataset in _datasets(task, file.id):
             _refuse_outside(task, name, dataset.get_create_plist())

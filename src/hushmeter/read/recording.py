@@ -7,7 +7,7 @@ fill a `Series`, and `hushmeter.read.regular_times` computes the `PublicFacts` f
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -263,6 +263,36 @@ class Series:
             self.power = self.power[rows]
         if self.durations is not None:
             self.durations = self.durations[rows]
+
+
+@dataclass
+class Rows:
+    """Rows of one register."""
+
+    times: IntArray  # Nanoseconds since 1970, UTC
+    values: FloatArray
+    durations: FloatArray | None = None  # Length of each interval [s], where the file gives it
+
+
+def add_rows(parts: Sequence[Rows]) -> Rows:
+    """The sum of several registers at every time of any of them; NaN where none has a value.
+
+    Of equal times of one register the last row counts.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    every = np.unique(np.concatenate([part.times for part in parts]))
+    total, known = np.zeros(every.size), np.zeros(every.size, dtype=np.bool_)
+    durations = None if parts[0].durations is None else np.full(every.size, np.nan)
+    for part in parts:
+        times, last = np.unique(part.times[::-1], return_index=True)
+        place, index = np.searchsorted(every, times), part.times.size - 1 - last
+        there = np.isfinite(part.values[index])
+        total[place[there]] += part.values[index][there]
+        known[place[there]] = True
+        if durations is not None and part.durations is not None:
+            durations[place] = part.durations[index]
+    return Rows(every, np.where(known, total, np.nan), durations)
 
 
 def metering_of_sum(step_w: float, added: int = 1, *, counter: bool = False) -> Metering:

@@ -17,7 +17,14 @@ from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.clock import SECOND, changes_clock
 from hushmeter.errors import DataError
 from hushmeter.formatting import count_of, short_duration
-from hushmeter.read.recording import PublicFacts, Recording, Series, Task, metering_of_sum
+from hushmeter.read.recording import (
+    PublicFacts,
+    Recording,
+    Rows,
+    Series,
+    Task,
+    metering_of_sum,
+)
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Metering, iso
 
 LONGEST_INTERVAL_S = 90_000.0
@@ -88,7 +95,7 @@ def assemble(task: Task, series: Series) -> Recording:
     """Put a raw series at regular times."""
     found = series.times.size if series.found is None else series.found
     if series.repeats == "equal":
-        _refuse_differing(task, series)
+        refuse_differing(task, series)
     placed = place(task, Timing.of(series))
     _refuse_loss(task, series, placed)
     watts = _taken(task, series.values, placed, "readings", series)
@@ -514,8 +521,8 @@ def _refuse_irregular(task: Task, steps: FloatArray, interval: float) -> None:
         )
 
 
-def _refuse_differing(task: Task, series: Series) -> None:
-    """Refuse a file with several different values for one time."""
+def refuse_differing(task: Task, series: Series | Rows) -> None:
+    """Refuse a file, or a register of it, with several different values for one time."""
     if series.times.size < 2 or int(np.diff(series.times).min()) > 0:
         return
     order = np.argsort(series.times, kind="stable")

@@ -53,7 +53,8 @@ WIDE_CELL = re.compile(rb"<(?:\w+:)?c\s[^>]*?\br\s*=\s*[\"']([A-Z]{2,7})\d")
 FILLED_CELL = re.compile(
     rb"<(?:\w+:)?c\s[^>]*?\br\s*=\s*[\"']([A-Z]{1,7})(\d+)[\"'](?:[^>]*[^/>])?>"
 )
-MAX_DEPTH, MAX_COLUMNS = 24, 200
+MAX_DEPTH, MAX_COLUMNS = 24, 400
+DAY_LENGTHS = (24, 48, 96, 288)
 LEAST_RECORDS = 2
 HISTORY = {"entity_id", "state", "last_changed"}
 LONGEST_INTEGER = 18
@@ -440,7 +441,7 @@ def _walk(
     elif isinstance(node, list):
         records = [item for item in node if isinstance(item, dict)]
         if len(records) == len(node) and records:
-            leaves = [_scalars(item) for item in _placed(records, around)]
+            leaves = [_scalars(item, days=True) for item in _placed(records, around)]
             if sum(len(leaf) > 1 for leaf in leaves) == len(leaves):
                 _add(places, place, leaves, around)
             for item in records:
@@ -483,15 +484,33 @@ def _add(
     found.around.extend([around] * len(records))
 
 
-def _scalars(node: Mapping[str, Any], prefix: str = "", depth: int = 0) -> dict[str, Any]:
-    """Plain values of an object and of the objects inside it, with keys joined by points."""
+def _scalars(
+    node: Mapping[str, Any], prefix: str = "", depth: int = 0, *, days: bool = False
+) -> dict[str, Any]:
+    """Plain values of an object and of the objects inside it, with keys joined by points.
+
+    With `days`, the list of all values of a day has a key for each of its times of the day.
+    """
     values: dict[str, Any] = {}
+    whole = [key for key, value in node.items() if days and _is_day(key, value)]
     for key, value in node.items():
         if isinstance(value, dict) and depth < 4:
-            values.update(_scalars(value, f"{prefix}{key}.", depth + 1))
+            values.update(_scalars(value, f"{prefix}{key}.", depth + 1, days=days))
+        elif whole == [key]:
+            minutes = range(0, 1440, 1440 // len(value))
+            clocks = (f"{minute // 60:02d}:{minute % 60:02d}" for minute in minutes)
+            values.update(zip(clocks, value, strict=True))
         elif not isinstance(value, list | dict):
             values[f"{prefix}{key}"] = value
     return values
+
+
+def _is_day(key: str, value: Any) -> bool:
+    """True for the list of all values of a day, unless its name says that they are prices."""
+    return (
+        isinstance(value, list) and len(value) in DAY_LENGTHS and not has_word(key, "cost", "other")
+        and all(cell is None or isinstance(cell, int | float) for cell in value)
+    )  # fmt: skip
 
 
 def _parallel(node: Mapping[str, Any]) -> dict[str, list[Any]] | None:

@@ -20,8 +20,8 @@ from pkgutil import resolve_name
 from typing import Any, BinaryIO, NoReturn
 
 from hushmeter.errors import DataError, HushmeterError, InputError, TooLargeError
-from hushmeter.read.headers import find_source
-from hushmeter.read.recording import Chooser, Recording, Series, Task
+from hushmeter.read.headers import find_source, has_word, split_words
+from hushmeter.read.recording import Chooser, ReadOptions, Recording, Series, Task
 
 GZIP_MAGIC = b"\x1f\x8b"
 ZIP_MAGIC = b"PK\x03\x04"
@@ -30,6 +30,8 @@ ENCRYPTED = 1
 """Flag of an encrypted file in a zip archive."""
 OLE_MAGIC = b"\xd0\xcf\x11\xe0"
 HEAD_BYTES = 1 << 18
+WINDOWS = ("latin-1", "cp1250")
+HEADER_LISTS = ("use", "import", "export", "production", "stamps", "starts", "ends", "remarks")
 TEXT_CAP = 1 << 28
 SQLITE_CAP = 1 << 31
 STREAM_CAP = 1 << 33
@@ -132,7 +134,7 @@ def open_text(path: Path, cap: int = TEXT_CAP) -> Iterator[io.TextIOWrapper]:
 
 
 def find_encoding(head: bytes) -> str:
-    """UTF-16 by its mark, UTF-8 where the bytes allow it, else Windows' Latin-1."""
+    """UTF-16 by its mark, UTF-8 where the bytes allow it, else one of Western or Central Europe."""
     if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return "utf-16"
     # UTF-16 without its mark has a zero in every second byte of plain text.
@@ -145,8 +147,14 @@ def find_encoding(head: bytes) -> str:
     except UnicodeDecodeError as error:
         # The head may end inside a character of several bytes.
         if error.start < len(head) - 4:
-            return "latin-1"
+            return max(WINDOWS, key=lambda name: _known_words(head, name))
     return "utf-8-sig"
+
+
+def _known_words(head: bytes, encoding: str) -> int:
+    """How many words of headers the first lines have in an encoding of one byte for each letter."""
+    words = set(split_words(head[:4096].decode(encoding, "replace")))
+    return sum(has_word(word, *HEADER_LISTS) for word in words)
 
 
 if sys.platform == "win32":
@@ -170,6 +178,9 @@ class MemoryFile(SystemPath):
         if sys.version_info >= (3, 12):
             super().__init__(name)
         self.data, self.most_values = data, most_values
+
+    def __reduce__(self) -> Any:
+        return MemoryFile, (str(self), self.data, self.most_values)
 
     def __fspath__(self) -> NoReturn:
         raise DataError(f"{self} is only in memory, and this format needs a file.")
@@ -430,6 +441,20 @@ def read_file(task: Task) -> Recording:
     task.reasons.append(f"The first bytes are those of the format {form.name}.")
     found = form.read(task)
     return found if isinstance(found, Recording) else assemble(task, found)
+
+
+def explain(path: Path, options: ReadOptions) -> list[str]:
+    """Which rule decided about the format, the columns, the unit, the zone and the rows."""
+    task = Task(path, options, "beside")
+    try:
+        found = read_file(task)
+    except HushmeterError as error:
+        return [*task.reasons, *task.notes, f"Refused: {error}"]
+    facts = found.public
+    read = (
+        f"Read: {facts.readings} rows of {facts.interval_s:g} s from {facts.start} to {facts.end}."
+    )
+    return [*task.reasons, *facts.notes, *found.remarks, read]
 
 
 def recognise(path: Path) -> Format:

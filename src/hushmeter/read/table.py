@@ -8,7 +8,7 @@ everything after that is the same for every source.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -36,16 +36,18 @@ from hushmeter.read.headers import (
     has_word,
     read_meaning,
 )
-from hushmeter.read.recording import Series, Task, unit_factor
+from hushmeter.read.recording import UTC_CLOCK, Rows, Series, Task, add_rows, unit_factor
 from hushmeter.read.regular_times import (
     ABSURD_MEAN_W,
     LARGEST_MEAN_W,
     LARGEST_READING_W,
     LEAST_W,
     LIKELY_W,
+    MOST_LOST,
+    refuse_differing,
     refuse_mean,
 )
-from hushmeter.read.times import UTC_CLOCK, to_utc
+from hushmeter.read.times import to_utc
 from hushmeter.trace import SECONDS_PER_HOUR, iso
 
 HOUR = SECONDS_PER_HOUR * SECOND
@@ -92,22 +94,24 @@ def read_plan(task: Task, table: PlannedTable) -> Series:
         for part in parts
     ]
     _state_shares(task, plan, pieces, choice.added)
-    times, taken, durations, sentence = _combined(task, pieces)
+    added = _combined(task, pieces)
+    if stamp == "after" and added.times.size > 1:
+        added.times = added.times + int(np.median(np.diff(ascending(added.times))))
     series = Series(
-        times,
-        taken,
+        added.times,
+        added.values,
         layout.format if layout is not None else table.raw.kind,
         unit,
         factor,
         energy,
         tuple(c.name for c in plan.circuits),
         None,
-        None if plan.counter else durations,
+        None if plan.counter else added.durations,
         stamp=stamp,
         counter=plan.counter and energy,
         step=layout.step if layout is not None else None,
         added=len(plan.values or plan.circuits) * len(parts),
-        clock_changes=sentence + clock.remark,
+        clock_changes=pieces[0].clock + clock.remark,
         zone=task.options.tz or plan.time.zone,
         mains="metered" if plan.values else "sum of sub-meters",
         complete=task.options.changes == "no" or table.regular,
@@ -216,14 +220,11 @@ def _missing_rows(columns: Sequence[FloatArray], need_all: bool) -> BoolArray:
 
 
 @dataclass
-class _Piece:
-    """Rows of one series with their times in UTC."""
+class _Piece(Rows):
+    """Rows of one series with their places in the table."""
 
-    rows: IntArray
-    times: IntArray
-    values: FloatArray
-    durations: FloatArray | None
-    clock: str
+    rows: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    clock: str = UTC_CLOCK
 
 
 def _piece(
@@ -253,12 +254,14 @@ def _piece(
             times = to_utc(local - after, zone)[0] + after
         else:
             if energy:
-                exists &= ~_shown_once(local, times, zone)
+                once = _shown_once(local, times, zone)
+                _refuse_shown_once(task, once, local, values[rows])
+                exists &= ~once
             rows, times = rows[exists], times[exists]
             ends = None if ends is None else ends[exists]
     durations = None if ends is None else (ends - times) / SECOND
     taken = values if rows.size == values.size else values[rows]
-    return _Piece(rows, times, taken, durations, sentence)
+    return _Piece(times, taken, durations, rows, sentence)
 
 
 def _counts_hours(local: IntArray, after: IntArray, exists: BoolArray) -> bool:
@@ -298,6 +301,18 @@ def _shown_once(local: IntArray, times: IntArray, zone: str) -> BoolArray:
     return np.zeros_like(alone) if (twice & ~alone).any() else alone
 
 
+def _refuse_shown_once(task: Task, once: BoolArray, local: IntArray, values: FloatArray) -> None:
+    """Refuse a short file in which a row that is left out holds much of the energy."""
+    whole = float(np.nansum(np.abs(values)))
+    share = float(np.nansum(np.abs(values[once]))) / whole if whole else 0.0
+    if share > MOST_LOST:
+        hour = np.datetime64(int(local[np.argmax(once)]), "ns").astype("datetime64[m]")
+        raise task.error(
+            f"has one row for {hour}, which the clock shows twice: it may hold one hour or two, "
+            f"and {share:.1%} of the energy; cut the file before or after this hour."
+        )
+
+
 def _state_shares(
     task: Task, plan: Plan, pieces: Sequence[_Piece], registers: Sequence[str]
 ) -> None:
@@ -311,43 +326,13 @@ def _state_shares(
         task.private.append(f"Shares of what was added: {', '.join(shares)}.")
 
 
-def _combined(
-    task: Task, pieces: Sequence[_Piece]
-) -> tuple[IntArray, FloatArray, FloatArray | None, str]:
-    """The sum of several tariffs at every time; one piece stays as it is."""
-    first = pieces[0]
-    if len(pieces) == 1:
-        return first.times, first.values, first.durations, first.clock
-    every = np.unique(np.concatenate([piece.times for piece in pieces]))
-    total, known = np.zeros(every.size), np.zeros(every.size, dtype=np.bool_)
-    durations = None if first.durations is None else np.zeros(every.size)
-    for piece in pieces:
-        # Of equal rows of one tariff the last one counts.
-        times, last = np.unique(piece.times[::-1], return_index=True)
-        index = piece.times.size - 1 - last
-        if times.size < piece.times.size:
-            _refuse_different(task, piece)
-            task.notes.append("Rows that repeat a time within one tariff: one of each was kept.")
-        place = np.searchsorted(every, times)
-        there = np.isfinite(piece.values[index])
-        total[place[there]] += piece.values[index][there]
-        known[place[there]] = True
-        if durations is not None and piece.durations is not None:
-            durations[place] = piece.durations[index]
-    return every, np.where(known, total, np.nan), durations, first.clock
-
-
-def _refuse_different(task: Task, piece: _Piece) -> None:
-    """Refuse rows of one register that repeat a time with another value."""
-    order = np.argsort(piece.times, kind="stable")
-    same = np.diff(piece.times[order]) == 0
-    differ = same & (np.abs(np.diff(piece.values[order])) > 1e-9)
-    if differ.any():
-        when = iso(np.datetime64(int(piece.times[order][np.argmax(differ)]), "ns"))
-        raise task.error(
-            f"has different values of one register for one time, first at {when}: keep one "
-            "row for each time."
-        )
+def _combined(task: Task, pieces: Sequence[_Piece]) -> Rows:
+    """The sum of several tariffs at every time; equal rows of one tariff count once."""
+    if len(pieces) > 1 and any(np.unique(p.times).size < p.times.size for p in pieces):
+        for piece in pieces:
+            refuse_differing(task, piece)
+        task.notes.append("Rows that repeat a time within one tariff: one of each was kept.")
+    return add_rows(pieces)
 
 
 def _drop_copies(task: Task, series: Series) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import random
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -20,7 +21,14 @@ from typing import Any
 
 from hushmeter.errors import DataError
 from hushmeter.formatting import count_of
-from hushmeter.read.headers import find_unit, load_words, missing_marks, read_meaning, weekday
+from hushmeter.read.headers import (
+    find_unit,
+    has_word,
+    load_words,
+    missing_marks,
+    read_meaning,
+    weekday,
+)
 from hushmeter.read.source import (
     HEAD_BYTES,
     STREAM_CAP,
@@ -31,6 +39,7 @@ from hushmeter.read.source import (
     open_stream,
     open_text,
     read_head,
+    recognise,
 )
 
 DELIMITERS = (";", "\t", "|", ",", " ")
@@ -39,6 +48,8 @@ MAX_FIELD = 1 << 20
 SAMPLE_LINES = 400
 MAX_HEADER_ROWS = 8
 LONGEST_FOOTER = 50
+SAMPLE_ROWS = 60
+LEAST_DIGITS = 6  # A whole number of as many digits may name a person or a meter
 UNUSED_FLOWS = ("export", "production")
 CELL_UNIT = re.compile(r"(?<=\d)\s*[kM]?Wh?$")
 NUMBER = re.compile(r"[-+]?(?:\d[\d.,'\u00a0\u202f ]*|[.,]\d+)(?:[eE][-+]?\d+)?")
@@ -370,7 +381,9 @@ def find_frame(rows: Sequence[Sequence[str]], path: Path) -> Frame:
         return Frame(tuple(names), (), first, None, above, best)
     top, names, context = _join_headers(rows, kinds, header)
     above = tuple(" ".join(c for c in row if c) for row in rows[:top] if _filled(row))
-    beyond = [kind for i in range(first, len(rows)) if is_data[i] for kind in kinds[i][len(names) :]]
+    beyond = [
+        kind for i in range(first, len(rows)) if is_data[i] for kind in kinds[i][len(names) :]
+    ]
     if "word" in beyond and not {"number", "time"} & set(beyond):
         # Words behind the last name, such as a tariff; a number there would be a split decimal.
         more = width - len(names)
@@ -646,3 +659,66 @@ def _trimmed(row: Sequence[str]) -> list[str]:
 
 def _filled(row: Sequence[str]) -> bool:
     return any(row)
+
+
+def redact(path: Path) -> str:
+    """A sample of a text table for the report of a misread file, as CSV.
+
+    It holds the lines above the table and the first rows. Names, addresses and numbers of meters
+    are masked, and all values are multiplied by one random number; times and the words of headers
+    stay.
+    """
+    kind = recognise(path).name
+    head = read_head(path)
+    if kind != "table" or head.startswith(b"PAR1"):
+        raise DataError(
+            f"{path} is no text table, but in the format {kind}: a sample is made of tables only. "
+            "Save the table as CSV first, or send what the explanation says."
+        )
+    lines = head.decode(find_encoding(head), errors="replace").splitlines()[:SAMPLE_ROWS]
+    delimiter = find_delimiter(lines)
+    rows = [split_line(line.lstrip("\ufeff"), delimiter) for line in lines]
+    return _written(rows, delimiter, find_frame(rows, path).first)
+
+
+def _written(rows: Sequence[Sequence[str]], delimiter: str, first: int) -> str:
+    """The rows as text: masked above the data, masked and scaled in it."""
+    scale, ids = random.SystemRandom().uniform(0.5, 2.0), dict[str, str]()
+    header = max((i for i in range(first) if any(rows[i])), default=-1)
+    out = io.StringIO()
+    writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
+    for i, row in enumerate(rows):
+        known = i == header
+        writer.writerow([_masked(cell, scale if i >= first else 1.0, ids, known) for cell in row])
+    return out.getvalue()
+
+
+def _masked(cell: str, scale: float, ids: dict[str, str], known: bool) -> str:
+    """A cell without what could name a person: known words, times and units stay."""
+    digits = "".join(c for c in cell if c.isdigit())
+    kind = cell_kind(cell)
+    named = len(digits) >= LEAST_DIGITS and not ({".", ","} & set(cell))
+    if kind in ("empty", "time") or not (digits or known or kind == "word"):
+        return cell
+    if kind == "number" and digits and not named:
+        return _scaled(cell, scale)
+    if named:
+        return ids.setdefault(cell, f"{len(ids) + 1:0{len(cell)}d}")
+    if known or find_unit(cell) or has_word(cell, *load_words()["words"]):
+        return cell if known or len(cell.split()) < 4 else " ".join(map(_plain, cell.split()))
+    return _plain(cell)
+
+
+def _plain(word: str) -> str:
+    """A word that no list holds as letters x and digits 0."""
+    if has_word(word, *load_words()["words"]) or find_unit(word):
+        return word
+    return "".join("x" if c.isalpha() else "0" if c.isdigit() else c for c in word)
+
+
+def _scaled(cell: str, scale: float) -> str:
+    """A number times the scale, with as many decimals and the same marks."""
+    mark = max(cell.rfind("."), cell.rfind(","))
+    whole, point, rest = (cell, "", "") if mark < 0 else (cell[:mark], cell[mark], cell[mark + 1 :])
+    value = float("".join(c for c in whole if c in "-0123456789") + "." + (rest or "0"))
+    return f"{value * scale:.{len(rest)}f}".replace(".", point or ".")

@@ -17,7 +17,6 @@ from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.clock import SECOND, is_utc, times_shown, utc_times
 from hushmeter.errors import DataError
 from hushmeter.read.headers import load_words, months, weekday
-from hushmeter.read.recording import UTC_CLOCK
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, TimeArray
 
 LATEST = 7_258_118_400  # 2200-01-01, in unix seconds
@@ -36,6 +35,7 @@ MONTH_FIRST = (
     r"(?:(?:T|\s+|,\s*)" + CLOCK + r")?" + ZONE + r"\s*$"
 )
 RANGE = re.compile(r"(.*\d)\s*(?:\bto\b|\s-\s|–|(?<=\d)-(?=\d{1,2}:))\s*(.*\d.*)")
+OFFSET = re.compile(r"\d[-/.]\d.*\d-(?:0?\d|1[0-2]):(?:00|30)$")
 DIGITS = {8: (1, 1, 1), 10: (1, 1, 1, 1), 12: (1, 1, 1, 1, 1), 14: (1, 1, 1, 1, 1, 1)}
 MANY_BACK = 0.1
 EXCEL_1970, EXCEL_2100 = 25_569.0, 73_051.0
@@ -127,6 +127,10 @@ def split_range(column: Any) -> tuple[Any, Any] | None:
     if not isinstance(first, str) or RANGE.fullmatch(first) is None:
         return None
     matches = [RANGE.fullmatch(text) if text else None for text in column.to_pylist()]
+    found = [m for m in matches if m is not None]
+    if len({m[2] for m in found}) <= 2 and all(OFFSET.search(m[0]) for m in found):
+        # 2024-01-01T00:00:00-04:00 is a time with its offset, which hardly changes.
+        return None
     starts = pa.array([None if m is None else m[1].strip() for m in matches], pa.string())
     ends = pa.array([None if m is None else m[2].strip() for m in matches], pa.string())
     return starts, ends
@@ -509,16 +513,3 @@ def _second_visits(local: IntArray, twice: BoolArray) -> BoolArray:
         seen.add(value)
         last = value
     return second
-
-
-__all__ = [
-    "LATEST",
-    "UTC_CLOCK",
-    "Stamps",
-    "find_zone",
-    "read_clock",
-    "read_stamps",
-    "split_range",
-    "to_utc",
-    "unix_ns",
-]

@@ -239,6 +239,14 @@ def read_release(path: str | Path, receipt: str | Path | None = None) -> Release
     ------
     DataError
         If it has no receipt, or its files do not fit its receipt.
+
+    Examples
+    --------
+    >>> trace = hm.Trace([120.0, 2120.0], interval_s=60.0, start="2024-01-01T00:00Z")
+    >>> done = hm.Request(hide="kettle").resolve(hm.metered(trace)).release(trace)
+    >>> _ = done.save("out.csv")
+    >>> hm.read_release("out.csv").estimate.tolist() == done.estimate.tolist()
+    True
     """
     place = Path(path)
     stated = receipt_path(place) if receipt is None else Path(receipt)

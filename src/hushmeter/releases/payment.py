@@ -168,9 +168,11 @@ def save_paid(
     with open_ledger(url) as ledger:
         bill = bill_of(release, ledger, meter=meter, stream=stream)
     contents, folder = release_contents(release, path, signing_key), paid_folder(path)
-    draft = folder.with_name(f"{folder.name}.{secrets.token_hex(4)}")
+    draft = folder.with_name(f"{folder.name}.draft")
     with _one_writer(path):
         refuse_existing(path, force)
+        # A process that was killed before its payment may have left a draft.
+        shutil.rmtree(draft, ignore_errors=True)
         try:
             with one_sentence(path):
                 stage(draft, contents, private=[private_path(path)])

@@ -129,6 +129,12 @@ class Promise:
         The home whose numbers calibrated the noise, for the private receipt; never published.
     accept_learnt : bool
         True if these numbers may be learnt from the readings themselves.
+
+    Examples
+    --------
+    >>> promise = hm.Request(hide="kettle", odds=60).resolve(hm.Metered(900))
+    >>> promise.noise.name, round(promise.odds, 2)
+    ('gaussian', 0.6)
     """
 
     unit: Unit
@@ -366,7 +372,7 @@ class Promise:
         )
 
     def compose_cell(self, change: Change, delta: float) -> Composition:
-        """Return ε and odds if an appliance is on during the whole of one cell."""
+        """Return ε at delta and the odds if a change lasts for the whole of one cell."""
         if not self.joint:
             return compose(self.noise, one_value(change), delta)
         length = self.cells.interval_s
@@ -608,6 +614,13 @@ def account(
     ------
     InputError
         If a parameter is missing or invalid.
+
+    Examples
+    --------
+    >>> home = hm.Home([hm.Appliance("kettle", 2000.0), hm.Appliance("fridge", 120.0)])
+    >>> found = hm.account(hm.Laplace(epsilon=1.0, sensitivity=2000.0), home, readings=24)
+    >>> [round(one.reading.odds, 2) for one in found]
+    [0.7, 0.51]
     """
     length = SECONDS_PER_DAY / whole("readings", readings) if interval_s is None else interval_s
     unit = resolve_unit(interval_s=length, home=home)

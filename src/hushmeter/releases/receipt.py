@@ -93,6 +93,13 @@ class Receipt:
         Version of hushmeter.
     signature : dict or None
         Ed25519 signature of all other fields; see `signing.make_signature`.
+
+    Examples
+    --------
+    >>> trace = hm.Trace([120.0, 2120.0], interval_s=60.0, start="2024-01-01T00:00Z")
+    >>> done = hm.Request(hide="kettle").resolve(hm.metered(trace)).release(trace, rng=1)
+    >>> done.receipt.kind, round(done.receipt.odds, 2)
+    ('simulation', 0.6)
     """
 
     kind: str

@@ -17,7 +17,7 @@ import numpy as np
 
 from hushmeter.checks import FloatArray
 from hushmeter.errors import InputError, UnknownNameError
-from hushmeter.formatting import html_facts, html_line, short_duration
+from hushmeter.formatting import html_facts, short_duration
 from hushmeter.noise.mechanism import Mechanism, Rng
 from hushmeter.privacy.units import Unit, metered
 from hushmeter.releases.labels import CELLS, REGISTER, LabelledTable, make_tables, split_words
@@ -26,7 +26,7 @@ from hushmeter.releases.promise import Promise, promise_of
 from hushmeter.releases.receipt import (
     Receipt,
 )
-from hushmeter.trace import JOULES_PER_KWH, Trace, drawn_lines
+from hushmeter.trace import JOULES_PER_KWH, Trace
 
 if TYPE_CHECKING:
     from hushmeter.home import Home
@@ -85,6 +85,13 @@ class Release:
         The part of the receipt for the household alone; None if the release was read from files.
     restored : (means, deviations) or None
         Restored cells [W], which replace the noisy ones in the estimate; see `hm.restore`.
+
+    Examples
+    --------
+    >>> trace = hm.Trace([120.0, 2120.0], interval_s=60.0, start="2024-01-01T00:00Z")
+    >>> done = hm.Request(hide="kettle").resolve(hm.metered(trace)).release(trace, rng=1)
+    >>> done.view_names
+    ('hours', 'days', 'months', 'register')
     """
 
     promise: Promise
@@ -227,8 +234,7 @@ class Release:
         }
         if receipt.delta:
             facts["δ"] = f"{receipt.delta:.3g}"
-        picture = html_line(drawn_lines(self.trace), "released readings over time")
-        return html_facts("Release", facts, picture)
+        return html_facts("Release", facts, self.trace.picture("released readings over time"))
 
     def save(
         self, path: str | Path, *, force: bool = False, signing_key: str | Path | None = None
@@ -303,6 +309,13 @@ def release(
         count how the meter rounds, or a number was learnt from the same readings.
     DataError
         If a reading cannot be released, or no cell is complete. Nothing is released then.
+
+    Examples
+    --------
+    >>> trace = hm.Trace([120.0, 2120.0], interval_s=60.0, start="2024-01-01T00:00Z")
+    >>> unit = hm.resolve_unit("change", "reading", size=500.0, interval_s=60.0)
+    >>> hm.release(trace, hm.calibrate("laplace", 1.0, unit), unit, rng=1).receipt.epsilon
+    1.0
     """
     _check_types(trace, mechanism, unit)
     promise = promise_of(mechanism, unit, metered(trace, unit.zone), home)
@@ -350,6 +363,12 @@ def release_views(
     Returns
     -------
     Release
+
+    Examples
+    --------
+    >>> day = hm.Trace([120.0] * 48, interval_s=1800.0, start="2024-01-01T00:00Z")
+    >>> hm.release_views(day, hide="kettle", rng=1).view_names
+    ('hours', 'days', 'months', 'typical-day', 'register')
     """
     from hushmeter.releases.request import Request
 

@@ -17,7 +17,7 @@ import numpy as np
 from hushmeter.appliance import SOURCES, Appliance, catalogue
 from hushmeter.checks import one_of, positive, seconds
 from hushmeter.errors import InputError
-from hushmeter.formatting import duration_in_words, format_watt_hours, format_watts
+from hushmeter.formatting import format_watts
 from hushmeter.home import DEFAULT_TOLERANCE, Home
 from hushmeter.noise import find_kind
 from hushmeter.noise.mechanism import MAX_EPSILON, Exact, clamp_bounds, exact
@@ -111,7 +111,6 @@ class Request:
 
     Examples
     --------
-    >>> import hushmeter as hm
     >>> promise = hm.Request(hide="kettle 2100 W 180 s", odds=60).resolve(hm.Metered(3600))
     >>> promise.noise.name, round(promise.errors.hour_w)
     ('gaussian', 208)
@@ -385,18 +384,8 @@ class Request:
 
         These are hours, days, months and the typical day; for days, months or the typical day they
         are only those that the purpose needs. A wish that names its tables, the length of the
-        values, the noise or the span "when" keeps its form, and so do readings that are longer than
-        hours or cover less than a day.
-
-        Parameters
-        ----------
-        metered : Metered
-            What is public about the meter, from `hm.metered(trace)`.
-
-        Returns
-        -------
-        Request
-            The same request if it keeps its form.
+        values, the noise or the span "when" keeps its form, and so do readings (`metered`) that are
+        longer than hours or cover less than a day.
         """
         stated = self.tables or self.every or self.mechanism or self.span == "when"
         short = metered.interval_s <= SECONDS_PER_HOUR
@@ -515,14 +504,3 @@ def use_energy_wh(appliance: Appliance) -> float:
     run_s, stated = appliance.protected_run_s, appliance.protected_energy_wh
     most = np.inf if run_s is None else appliance.protected_power * run_s / SECONDS_PER_HOUR
     return float(most if stated is None else min(most, stated))
-
-
-def describe_use(use: Appliance) -> str:
-    """Return a phrase about a hidden use, with its energy, power and length but without a name."""
-    if use.protected_run_s is None:
-        return f"any use of up to {format_watts(use.protected_power)}"
-    return (
-        f"any use of up to {format_watt_hours(use_energy_wh(use))} and "
-        f"{format_watts(use.protected_power)} that lasts up to "
-        f"{duration_in_words(use.protected_run_s)}"
-    )

@@ -207,6 +207,13 @@ def restore(
     InputError
         If the argument is not a release, was restored before, or has no cells, or the home has too
         many states.
+
+    Examples
+    --------
+    >>> trace = hm.Trace([120.0, 2120.0], interval_s=60.0, start="2024-01-01T00:00Z")
+    >>> done = hm.Request(hide="kettle").resolve(hm.metered(trace)).release(trace, rng=1)
+    >>> hm.restore(done).source["method"]
+    'loads'
     """
     if not isinstance(release, Release):
         raise InputError(f"restore needs a release, got a {type(release).__name__}.")

@@ -34,6 +34,7 @@ from hushmeter.files import (
     refuse_overwrite,
     table_bytes,
 )
+from hushmeter.privacy.units import refuse_rearranging
 from hushmeter.releases.files import (
     estimate_columns,
     folder_contents,
@@ -111,6 +112,14 @@ def verify(path: str | Path, *, key: str | Path | None = None) -> Verification:
     -----
     `verify` shows that the file and its receipt belong together and do not contradict each other.
     It cannot show that the publisher added the noise that the receipt describes.
+
+    Examples
+    --------
+    >>> trace = hm.Trace([120.0, 2120.0], interval_s=60.0, start="2024-01-01T00:00Z")
+    >>> done = hm.Request(hide="kettle").resolve(hm.metered(trace)).release(trace)
+    >>> _ = done.save("out.csv")
+    >>> hm.verify("out.csv").problems
+    ()
     """
     place = Path(path)
     if not place.exists():
@@ -245,6 +254,12 @@ def _check_promise(path: Path, receipt: Receipt, release: Release) -> str:
     unit, clamp = release.promise.unit, release.promise.clamp
     if unit.protect == "range" and (clamp is None or unit.largest_watts != clamp[1] - clamp[0]):
         raise DataError(f"the receipt of {path} protects another range than its clamp.")
+    if unit.rearranged:
+        refuse_rearranging(unit.metering)
+    if not unit.changes and (unit.protect, unit.span) != ("order", "file"):
+        raise DataError(f"the receipt of {path} protects neither a use nor the order of all use.")
+    if not math.isclose(unit.interval_s * unit.window, release.promise.cells.interval_s):
+        raise DataError(f"the receipt of {path} states other readings of a cell than its length.")
     del again["sources"]
     for name, value in again.items():
         compare_entries(f"the receipt of {path}", name, stated[name], value)
@@ -328,11 +343,9 @@ def make_signing_key(path: str | Path) -> list[Path]:
     known = key.public_key().public_bytes(
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
     )
-    try:
-        for file, content in ((private, secret), (public, known)):
+    for file, content in ((private, secret), (public, known)):
+        with one_sentence(file):
             create_file(file, content, public=file is public)
-    except OSError as error:
-        raise DataError(f"{file} cannot be written: {error.strerror}.") from None
     return [private, public]
 
 
@@ -412,10 +425,10 @@ def _load(path: Path, parse: Any) -> Any:
     """Parse a PEM file; None if it holds no key that can be read without a password."""
     from cryptography.exceptions import UnsupportedAlgorithm
 
+    with one_sentence(path, "read"):
+        content = path.read_bytes()
     try:
-        return parse(path.read_bytes())
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}.") from None
+        return parse(content)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         return None
 

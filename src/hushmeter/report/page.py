@@ -75,7 +75,7 @@ def write_report(results: Results, path: Path, *, force: bool = False) -> list[S
     """Write the page of all results."""
     from hushmeter.report.sections import SECTIONS
 
-    environment = _environment()
+    environment = make_environment()
     sections = []
     for (anchor, title), fill in SECTIONS.items():
         section = Section(environment, anchor, title)
@@ -93,7 +93,7 @@ def write_report(results: Results, path: Path, *, force: bool = False) -> list[S
     return sections
 
 
-def _environment() -> Environment:
+def make_environment() -> Environment:
     """The templates of this package; every value is escaped."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 

@@ -20,7 +20,7 @@ from hushmeter.errors import DataError, HushmeterError
 from hushmeter.files import parse_json
 from hushmeter.releases.private_receipt import PRIVATE_SCHEMA as PRIVATE_RECEIPT
 from hushmeter.releases.receipt import SCHEMA as RECEIPT
-from hushmeter.report import ADVICE, BATTERY, DAY, GUESS, PRICE
+from hushmeter.report import BATTERY, PRICE
 from hushmeter.scoring import visibility
 from hushmeter.study.definition import read_study
 from hushmeter.study.figures import Caption, read_caption
@@ -80,9 +80,6 @@ class Results:
     receipts: list[Saved] = field(default_factory=list)
     batteries: list[Saved] = field(default_factory=list)
     prices: list[Saved] = field(default_factory=list)
-    advice: list[Saved] = field(default_factory=list)
-    days: list[Saved] = field(default_factory=list)
-    guesses: list[Saved] = field(default_factory=list)
 
     def __bool__(self) -> bool:
         return any(vars(self).values())
@@ -100,9 +97,6 @@ def collect_results(paths: Sequence[Path]) -> Results:
         RECEIPT: found.receipts,
         BATTERY: found.batteries,
         PRICE: found.prices,
-        ADVICE: found.advice,
-        DAY: found.days,
-        GUESS: found.guesses,
     }
     for file in files:
         if file.name == "cells.jsonl" and not (file.parent / "results.parquet").is_file():
@@ -253,8 +247,7 @@ class ApplianceVisibility:
 
     name: str
     # Share of moments in which the best guess without data is correct: “always off”, “always on”,
-    # an attacker of the sweep that does not look at the readings or, if it was measured, an
-    # attacker who knows only the habits of the home.
+    # or an attacker of the sweep that does not look at the readings.
     guess: float
     best: dict[float, BestAttack]  # By ε, largest first
 
@@ -269,15 +262,12 @@ class ApplianceVisibility:
         return last
 
 
-def rate_appliances(
-    sweep: SweepResult, home: str, mechanism: str, guesses: Sequence[Saved] = ()
-) -> list[ApplianceVisibility]:
+def rate_appliances(sweep: SweepResult, home: str, mechanism: str) -> list[ApplianceVisibility]:
     """Find the best attacker for every appliance of a home at every ε."""
     table = sweep.table
     part = table[(table["home"] == home) & (table["mechanism"] == mechanism)]
     blind = blind_labels(sweep)
-    habits = habits_of(guesses, home)
-    return [_rate(part, name, blind, habits.get(name, 0.0)) for name in appliance_names(part)]
+    return [_rate(part, name, blind) for name in appliance_names(part)]
 
 
 def blind_labels(sweep: SweepResult) -> list[str]:
@@ -296,22 +286,11 @@ def epsilons_of(part: pd.DataFrame) -> list[float]:
     return sorted((float(e) for e in part["epsilon"].unique()), reverse=True)
 
 
-def habits_of(guesses: Sequence[Saved], home: str) -> dict[str, float]:
-    """Return how often an attacker without readings is correct about each appliance of a home."""
-    for saved in guesses:
-        with reading(saved.path):
-            if saved.content["home"] == home:
-                return {str(name): float(a) for name, a in saved.content["alpha"].items()}
-    return {}
-
-
-def _rate(
-    part: pd.DataFrame, name: str, blind: Sequence[str], habits: float
-) -> ApplianceVisibility:
+def _rate(part: pd.DataFrame, name: str, blind: Sequence[str]) -> ApplianceVisibility:
     """Compare the attackers with the best guess for one appliance."""
     column = f"alpha {name}"
     is_blind = part["attacker"].isin(blind)
-    guess = max(_floor(part[column], part[f"visibility {name}"]), habits)
+    guess = _floor(part[column], part[f"visibility {name}"])
     if is_blind.any():
         guess = max(guess, float(part[is_blind].groupby("attacker")[column].mean().max()))
     seeing = part[~is_blind] if not is_blind.all() else part

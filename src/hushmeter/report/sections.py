@@ -44,15 +44,12 @@ from hushmeter.report.results import (
     ApplianceVisibility,
     ItemResult,
     Results,
-    Saved,
     SweepResult,
     blind_labels,
     epsilons_of,
-    habits_of,
     rate_appliances,
     reading,
 )
-from hushmeter.scoring import visibility
 from hushmeter.study.comparison import (
     LEAST_POINTS,
     BreakpointFit,
@@ -94,21 +91,12 @@ def fill_household(section: Section, results: Results) -> None:
     for sweep in results.sweeps:
         with reading(sweep.folder / "manifest.json"):
             for home in sweep.table["home"].unique():
-                it = _visible(sweep, str(home), results)
-                section.add("visible", it=it, habits=bool(results.guesses))
-    for day in results.days:
-        with reading(day.path):
-            habits = habits_of(results.guesses, day.content["home"])
-            picture = embed_file(day.path.with_suffix(""))
-            section.add("day", it=day.content, picture=picture, habits=habits)
+                section.add("visible", it=_visible(sweep, str(home)))
     for receipt in results.receipts:
         with reading(receipt.path):
             name = receipt.path.name.removesuffix(".receipt.json").removesuffix(".private.json")
             rows = _promised_rows(receipt.content)
             section.add("receipt", it=receipt.content, name=name, rows=rows)
-    for answer in results.advice:
-        with reading(answer.path):
-            section.add("advice", it=answer.content)
 
 
 def unit_sentence(manifest: dict[str, Any], case: Case | None) -> str:
@@ -129,24 +117,26 @@ def unit_sentence(manifest: dict[str, Any], case: Case | None) -> str:
     return f"{subject}, in one metered reading"
 
 
-def _visible(sweep: SweepResult, home: str, results: Results) -> dict[str, Any]:
+def _visible(sweep: SweepResult, home: str) -> dict[str, Any]:
     """Appliances × ε, which of them are followed, and what the noise costs."""
     part = sweep.table[sweep.table["home"] == home]
     mechanism, case = str(part["mechanism"].iloc[0]), sweep.case(home)
-    rows = rate_appliances(sweep, home, mechanism, results.guesses)
-    metered = as_metered(rows, results.days, home)
+    rows = rate_appliances(sweep, home, mechanism)
     shown = spread_out(epsilons_of(part), MOST_EPSILONS)
-    head: list[str | Cell] = ["appliance", "without your data"]
-    head += [Cell("as metered", note="no noise")] if metered else []
     return {
         "home": home,
         "mechanism": mechanism,
         "attackers": part["attacker"].nunique() - len(blind_labels(sweep)),
         "releases": part["seed"].nunique(),
         "unit": unit_sentence(sweep.manifest, case),
-        "followed": _followed(rows, shown, metered),
-        "head": [*head, *map(epsilon_cell, shown), "followed down to"],
-        "rows": [_visible_row(row, shown, metered) for row in rows],
+        "followed": _followed(rows, shown),
+        "head": [
+            "appliance",
+            "without your data",
+            *map(epsilon_cell, shown),
+            "followed down to",
+        ],
+        "rows": [_visible_row(row, shown) for row in rows],
         "odds": {e: [_odds(row, e) for row in rows] for e in spread_out(shown, IN_WORDS)},
         "costs": _cost_rows(mean_utility(sweep.table, home, mechanism), shown),
         "bill_days": DAYS_PER_MONTH,
@@ -156,12 +146,9 @@ def _visible(sweep: SweepResult, home: str, results: Results) -> dict[str, Any]:
     }
 
 
-def _visible_row(row: ApplianceVisibility, shown: list[float], metered: dict[str, float]) -> Row:
+def _visible_row(row: ApplianceVisibility, shown: list[float]) -> Row:
     """One appliance: how often somebody is right about it, and down to which ε."""
     cells: list[str | Cell] = [row.name, _share(row.guess)]
-    if metered:
-        right = metered[row.name]
-        cells.append(Cell(out_of_100(right), shade(visibility(right, row.guess))))
     for epsilon in shown:
         found = row.best[epsilon]
         cells.append(Cell(_share(found.right), shade(found.visibility)))
@@ -169,14 +156,9 @@ def _visible_row(row: ApplianceVisibility, shown: list[float], metered: dict[str
     return [*cells, "–" if last is None else f"ε = {last:.3g}"]
 
 
-def _followed(
-    rows: list[ApplianceVisibility], shown: list[float], metered: dict[str, float]
-) -> list[str]:
+def _followed(rows: list[ApplianceVisibility], shown: list[float]) -> list[str]:
     """Return one sentence for each ε about the appliances that can be followed."""
     lines = []
-    if metered:
-        names = [r.name for r in rows if visibility(metered[r.name], r.guess) > FOLLOWED]
-        lines.append(f"Without noise, {_names(names, len(rows))}")
     for epsilon in shown:
         names = [r.name for r in rows if r.best[epsilon].visibility > FOLLOWED]
         lines.append(f"At ε = {epsilon:.3g} for one reading, {_names(names, len(rows))}")
@@ -215,18 +197,6 @@ def _share(value: float) -> str:
 def epsilon_cell(epsilon: float) -> Cell:
     """Return the heading of a column: ε with its unit of protection below it."""
     return Cell(f"ε = {epsilon:.3g}", note="one reading")
-
-
-def as_metered(rows: list[ApplianceVisibility], days: list[Saved], home: str) -> dict[str, float]:
-    """Return how often somebody is right without noise, if a day was attacked as metered."""
-    for day in days:
-        with reading(day.path):
-            if day.content["home"] == home and day.content["epsilon"] is None:
-                found = {a["name"]: a["alpha"] for a in day.content["score"]["per_appliance"]}
-                found |= day.content.get("best", {})
-                if set(found) == {row.name for row in rows}:
-                    return {row.name: max(found[row.name], row.guess) for row in rows}
-    return {}
 
 
 def _promised_rows(told: dict[str, Any]) -> list[Row]:

@@ -79,7 +79,7 @@ class Contender:
 
 @dataclass(frozen=True)
 class Study:
-    """Everything that determines the result of a sweep.
+    r"""Everything that determines the result of a sweep.
 
     Attributes
     ----------
@@ -121,6 +121,13 @@ class Study:
     ------
     InputError
         If a part is missing, a name occurs twice, or a value is out of its range.
+
+    Examples
+    --------
+    >>> case = '[[case]]\nhome = "similar8"\nreadings = 60\n[[attacker]]\nname = "hold"\n'
+    >>> _ = Path("study.toml").write_text('name = "small"\n' + case)
+    >>> hm.read_study("study.toml").mechanisms
+    ('laplace',)
     """
 
     name: str
@@ -168,7 +175,7 @@ class Study:
 
 
 def read_study(path: str | Path) -> Study:
-    """Read a study from TOML; the paths in it are relative to its folder.
+    r"""Read a study from TOML; the paths in it are relative to its folder.
 
     Parameters
     ----------
@@ -184,6 +191,13 @@ def read_study(path: str | Path) -> Study:
     ------
     DataError
         If the file or a file that it names cannot be read, or the study is not valid.
+
+    Examples
+    --------
+    >>> case = '[[case]]\nhome = "similar8"\nreadings = 60\n[[attacker]]\nname = "hold"\n'
+    >>> _ = Path("study.toml").write_text('name = "small"\n' + case)
+    >>> hm.read_study("study.toml").seeds
+    5
     """
     source = Path(path)
     try:

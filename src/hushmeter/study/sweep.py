@@ -116,7 +116,7 @@ def sweep(
     folder: Path | None = None,
     executor: Executor | None = None,
 ) -> pd.DataFrame:
-    """Run a study and return one row for each home, attacker, mechanism, ε and seed.
+    r"""Run a study and return one row for each home, attacker, mechanism, ε and seed.
 
     The noise of a release depends on the seed of the study and on the position of the release in
     the study, so all attackers get the same release. A cell that fails has its message in the
@@ -142,6 +142,13 @@ def sweep(
     -------
     DataFrame
         The rows, in the order of the study.
+
+    Examples
+    --------
+    >>> case = '[[case]]\nhome = "similar8"\nreadings = 60\n[[attacker]]\nname = "hold"\n'
+    >>> _ = Path("study.toml").write_text('name = "small"\nepsilon = [1]\nseeds = 2\n' + case)
+    >>> len(hm.sweep("study.toml"))
+    2
     """
     import pandas as pd
 

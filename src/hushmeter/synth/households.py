@@ -218,7 +218,6 @@ def household(
 
     Examples
     --------
-    >>> import hushmeter as hm
     >>> home = hm.synth.household(days=14, interval_s=900, seed=1)
     >>> len(home.trace), len(home.diary.days)
     (1344, 14)

@@ -60,6 +60,12 @@ class Bounds:
         it is outside (0, 1).
     groups : tuple of GroupBounds
         With `hierarchical`: the bounds m_i and M_i of every hierarchy, largest powers first.
+
+    Examples
+    --------
+    >>> home = hm.Home([hm.Appliance("kettle", 2000.0), hm.Appliance("fridge", 120.0)])
+    >>> hm.bounds(home, epsilon=1.0, sensitivity=10.0, max_switches=1).lower.vacuous
+    True
     """
 
     form: str

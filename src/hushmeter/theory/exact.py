@@ -134,6 +134,13 @@ def exact_accuracy(
     Bernoulli rounding, as in the paper, does not change the mean; `rounding="threshold"` does. A
     mechanism that rounds readings to its grid can change a jump by up to one step of the grid:
     give the jump on the grid if this matters.
+
+    Examples
+    --------
+    >>> home = hm.Home([hm.Appliance("kettle", 2000.0), hm.Appliance("fridge", 120.0)])
+    >>> noise = hm.Laplace(epsilon=1.0, sensitivity=100.0)
+    >>> round(hm.exact_accuracy(home, switched=["kettle"], mechanism=noise), 3)
+    0.818
     """
     if readings is not None:
         if not all(given is None for given in (switched, trace, max_switches, jump)):

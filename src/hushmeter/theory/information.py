@@ -82,7 +82,6 @@ def reading_information(
 
     Examples
     --------
-    >>> import hushmeter as hm
     >>> mechanism = hm.Laplace(epsilon=1.0, sensitivity=2000.0, grid=10.0)
     >>> round(reading_information(2000.0, mechanism), 3)
     0.127

@@ -123,7 +123,6 @@ def expected_accuracy(
 
     Examples
     --------
-    >>> import hushmeter as hm
     >>> home = hm.synth.ready_home("evening")
     >>> trace = hm.synth.trace(home, 500, seed=1)
     >>> mechanism = hm.Laplace(epsilon=1.0, sensitivity=100.0, grid=1.0)

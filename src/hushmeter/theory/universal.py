@@ -61,6 +61,13 @@ def universal_limit(
     reading. For independent priors, no attacker's expected accuracy exceeds the mean over the
     appliances, `mean_limit`: an attacker that does not know all other states is not better. The
     limit over a series in which the state changes is `hushmeter.theory.series.series_limit`.
+
+    Examples
+    --------
+    >>> home = hm.Home([hm.Appliance("kettle", 2000.0), hm.Appliance("fridge", 120.0)])
+    >>> noise = hm.Laplace(epsilon=1.0, sensitivity=2000.0)
+    >>> hm.universal_limit(home, mechanism=noise).round(2).tolist()
+    [0.7, 0.51]
     """
     count = whole("readings", readings)
     priors = _priors(prior, len(home))

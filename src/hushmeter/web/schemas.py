@@ -461,7 +461,7 @@ class CalendarModel(Answer):
     """What a calendar release shows of a typical day and of the months."""
 
     profile: list[Estimated]
-    """Mean power of every hour of the day [W]."""
+    """Mean power of every hour of the day [W]; empty if the release does not show it."""
     months: list[Estimated]
     """Energy of every month [kWh]."""
     days: int

@@ -62,6 +62,7 @@ LEVELS: tuple[tuple[Literal["small", "visible", "large", "exceeds"], float], ...
     ("exceeds", math.inf),
 )
 """Names of the errors of a release, with their largest share of the household's own use."""
+NO_NOISE = "These sums need no noise, because they do not depend on what is hidden."
 VERDICTS = {
     "small": "The noise is small beside your own use.",
     "visible": "The noise is clearly visible, but your own use stays readable.",
@@ -149,15 +150,23 @@ def restore_view(
 
 
 def calendar_view(given: schemas.CalendarRequest, session: Session) -> schemas.CalendarModel:
-    """Simulate a release of hours, days, typical day and months beside the metered values."""
-    promise = find_promise(given, session, tables=VIEWS)
+    """Simulate the typical day and the months of a release beside the metered values.
+
+    One series has neither: then a release of hours, days, typical day and months is simulated.
+    """
+    promise = find_promise(given, session)
+    if not promise.joint:
+        promise = find_promise(given, session, tables=VIEWS)
     done = replace(promise, home=None).release(session.trace, rng=given.seed)
     # Tables without noise are consistent, so that their estimate is the metered values themselves.
     cells = promise.means(session.trace)
     exact = replace(done, sums=tuple(entry.table.sums(cells) for entry in promise.tables))
     months, true = done.view("months"), exact.view("months").values
+    profile = []
+    if "typical-day" in done.view_names:
+        profile = _typical_day(done.view("typical-day"), exact.view("typical-day").values)
     return schemas.CalendarModel(
-        profile=_typical_day(done.view("typical-day"), exact.view("typical-day").values),
+        profile=profile,
         months=[
             _estimated(*one)
             for one in zip(months.labels["month"], months.values, months.errors, true, strict=True)
@@ -221,7 +230,7 @@ def judge(given: schemas.PlanRequest, promise: Promise, session: Session) -> sch
         sentences = compare_promise(request, promise, promise.unit.metered, trace)
     level = next(level for level, most in LEVELS if own.share() <= most)
     if level in VERDICTS:
-        sentences = (*sentences, VERDICTS[level])
+        sentences = (*sentences, NO_NOISE if own.error == 0 else VERDICTS[level])
     return schemas.Verdict(
         level=level,
         purpose=own.purpose,

@@ -82,6 +82,12 @@ def write_meter(path: str | Path, trace: Trace, *, force: bool = False) -> None:
     column for each appliance whose power is known. HDF5 holds one building in NILMTK's layout:
     meter 1 is the site meter, the others are the appliances. Green Button XML holds watt-hours
     per interval and no appliances.
+
+    Examples
+    --------
+    >>> hm.write_meter("meter.csv", hm.Trace([120.0, 2120.0], 60.0, "2024-01-01T00:00Z"))
+    >>> len(hm.read_meter("meter.csv"))
+    2
     """
     target = Path(path)
     kind = meter_format(target)

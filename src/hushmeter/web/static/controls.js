@@ -3,7 +3,7 @@
 import { fillRadios, fillSelect, find, markInvalid, show } from "./dom.js";
 import { bare, duration, plain, typedNumber, watts } from "./format.js";
 import { isWish, isOwnNoise } from "./store.js";
-import { say, sayOr } from "./texts.js";
+import { say, sayOr, told } from "./texts.js";
 
 const LEAST = 0.01;
 const STEPS_PER_DECADE = 20;
@@ -169,8 +169,9 @@ export class NoiseControls {
   /** The unit of protection in plain words. */
   unit({ protect, span, appliance, hide } = this.store.values) {
     const wishes = hide.filter(isWish).map((words) => `“${say(`wishes.people.${words}`)}”`);
-    if (protect === "use" && wishes.length > 0) return [...wishes, ...hide.filter((name) => !isWish(name))].join(", ");
-    if (protect === "use") return say("noise.units.use", { names: hide.join(say("noise.or_the")) });
+    const names = hide.filter((name) => !isWish(name)).map((name) => told(name).text);
+    if (protect === "use" && wishes.length > 0) return [...wishes, ...names].join(", ");
+    if (protect === "use") return say("noise.units.use", { names: names.join(say("noise.or_the")) });
     if (appliance) return say(`noise.units.one.${span}`, { name: appliance });
     return sayOr(`noise.units.${protect}.${span}`, span);
   }

@@ -3,7 +3,7 @@
 import { api } from "./api.js";
 import { create, fillList, fillRadios, find, saveFile, show } from "./dom.js";
 import { duration, plain, watts } from "./format.js";
-import { CALIBRATION_VALUES, RELEASE_VALUES, releaseRequest } from "./store.js";
+import { CALIBRATION_VALUES, RELEASE_VALUES, formatOf, isOfSums, releaseRequest } from "./store.js";
 import { say } from "./texts.js";
 
 const FORMATS = ["zip", "csv", "parquet"];
@@ -61,6 +61,7 @@ export class Download {
   /** Name the promise that the next release would make. */
   #showStake() {
     const { epsilon } = this.store.values;
+    show(find("formats"), !isOfSums(this.store.values));
     find("prepare").setAttribute("aria-disabled", String(epsilon === null || this.#waiting));
     if (epsilon === null) {
       find("download-stake").textContent = say("download.nothing");
@@ -82,8 +83,7 @@ export class Download {
     this.#show(create("p", {}, say("download.wait")));
     this.busy(true);
     try {
-      const { format, consent } = values;
-      const release = await api.release({ ...releaseRequest(values), format, accept_learnt: consent });
+      const release = await api.release({ ...releaseRequest(values), format: formatOf(values), accept_learnt: values.consent });
       if (this.#isStillShown(values)) this.#offer(release, values.epsilon, unit);
     } catch (error) {
       if (this.#isStillShown(values)) {

@@ -14,6 +14,9 @@ import { extent } from "./window.js";
  * holds the settings that an answer was made with, the unit of protection, the attacker's name, the
  * marks of the findings and the plan.
  */
+// Number of statements of which a phone shows at once what is left; the style sheet has the same number.
+const SHOWN_LEFT = 3;
+
 /** Odds out of 100; what is nearly certain is not rounded to 100. */
 const shownOdds = (odds) => (odds > 0.9995 ? "> 99.9" : outOf100(odds));
 
@@ -27,6 +30,10 @@ export class Panels {
   #boundsContext = null;
 
   constructor() {
+    find("left-all").addEventListener("click", () => {
+      find("left").classList.add("all");
+      show(find("left-all"), false);
+    });
     this.tables = {};
     for (const details of document.querySelectorAll("[data-table]")) {
       this.tables[details.dataset.table] = new ChartTable(details);
@@ -63,7 +70,8 @@ export class Panels {
   async showCalendar(calendar, problem = "") {
     this.#calendar = calendar;
     find("calendar-note").textContent = calendar ? say("calendar.note", { days: calendar.days }) : problem;
-    for (const id of ["profile-figure", "months-figure"]) show(find(id), calendar !== null);
+    show(find("profile-figure"), calendar?.profile.length > 0);
+    show(find("months-figure"), calendar !== null);
     await this.#drawCalendar();
   }
 
@@ -159,6 +167,8 @@ export class Panels {
     const view = this.#view;
     const { interval_s, truth } = this.#viewContext;
     for (const id of ["release-chart", "calendar"]) show(find(id), view.released !== null);
+    // Sums of days have no hours that could be restored.
+    show(find("restored").closest("p"), view.promise?.receipt.tables.some(({ table }) => table === "cells") ?? false);
     const restored = find("restored").checked ? this.#restored : null;
     const caption = say(view.released ? "release.caption" : "release.none");
     const more = restored ? say("release.restored", { error: watts(restored.error_w) }) : "";
@@ -227,8 +237,9 @@ export class Panels {
     const amount = ["hour", "profile"].includes(purpose) ? watts : kilowattHours;
     const stake = told(verdict.sentences[1]);
     const most = Math.max(verdict.error, Math.abs(verdict.own)) || 1;
+    const size = verdict.error === 0 ? say("cost.exact") : `± ${amount(verdict.error)}`;
     place.replaceChildren(
-      create("p", { className: `figure ${verdict.level}` }, create("strong", {}, `± ${amount(verdict.error)}`), ` ${say(`cost.per.${purpose}`)}`),
+      create("p", { className: `figure ${verdict.level}` }, create("strong", {}, size), ` ${say(`cost.per.${purpose}`)}`),
       bar("error", verdict.error / most, say("cost.bar_error", { value: amount(verdict.error) })),
       bar("own", Math.abs(verdict.own) / most, say("cost.bar_own", { value: amount(verdict.own) })),
       create("p", { className: `stake ${verdict.level}`, lang: stake.lang }, stake.text),
@@ -240,7 +251,7 @@ export class Panels {
     const row = ({ text, lang }, odds) => create("tr", {}, create("th", { scope: "row", lang }, text), create("td", {}, shownOdds(odds)));
     const rows = guesses.map(({ about, odds }) => row(told(about), odds));
     find("odds-rows").replaceChildren(...rows);
-    show(find("odds-table"), rows.length > 0);
+    show(find("odds-table"), rows.length > 1);
     if (rows.length === 0) return;
     // A day of usual use is never left out, also while the table is folded.
     const day = guesses.find(({ name }, place) => name === "day" && place > 0);
@@ -250,16 +261,21 @@ export class Panels {
 
   /** Show the answer to /api/left: what the release leaves of each statement; null hides the list. */
   showLeft(left) {
-    const entry = ({ before, after, verdict }) => {
-      const gone = verdict === "gone";
-      const [statement, measured] = [told(before), told(after.replace(/^(Gone|Still there)[.:] /, ""))];
-      const words = create(gone ? "s" : "span", { lang: statement.lang }, statement.text);
+    const entry = ({ before, after, verdict, still_there }) => {
+      // Few releases do not show that a statement is gone.
+      const kind = verdict === "gone" ? "gone" : left.is_first && still_there < 0.5 ? "open" : "there";
+      const [statement, measured] = [told(before), told(after.replace(/^(Gone|Still there)[.:] /, "").replace(/^./, upper))];
+      const words = create(kind === "gone" ? "s" : "span", { lang: statement.lang }, statement.text);
       const more = create("span", { className: "soft", lang: measured.lang }, measured.text);
-      return create("li", { className: gone ? "gone" : "there" }, create("strong", {}, say(gone ? "left.gone" : "left.there")), " ", words, " ", more);
+      return create("li", { className: kind }, create("strong", {}, say(`left.${kind}`)), " ", words, " ", more);
     };
-    find("left").replaceChildren(...(left?.statements ?? []).map(entry));
-    const some = (left?.statements.length ?? 0) > 0;
+    // What is still there comes first.
+    const statements = [...(left?.statements ?? [])].sort((one, other) => (one.verdict === "gone") - (other.verdict === "gone"));
+    find("left").replaceChildren(...statements.map(entry));
+    const some = statements.length > 0;
     show(find("left-block"), some);
+    find("left-all").textContent = say("findings.all", { count: statements.length });
+    show(find("left-all"), statements.length > SHOWN_LEFT && !find("left").classList.contains("all"));
     find("left-note").textContent = some ? say(left.is_first ? "left.first" : "left.note", { releases: left.releases }) : "";
   }
 
@@ -311,6 +327,8 @@ export class Panels {
     await drawBounds(find("bounds-chart"), curves, epsilon);
   }
 }
+
+const upper = (letter) => letter.toUpperCase();
 
 const columns = (panel, names) => names.map((name) => say(`${panel}.columns.${name}`));
 

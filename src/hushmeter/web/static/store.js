@@ -97,14 +97,19 @@ export const isWish = (name) => PEOPLE.includes(name);
 /** The values that only the drawing of what is already known depends on. */
 export const DRAWN_VALUES = ["findings", "finding", "zone", "plan", "odds", "consent", "homeSource", "restored", "price_per_kwh"];
 
+/** Whether a wish is answered with sums alone, which one series does not have. */
+export const isOfSums = (values) =>
+  !isOwnNoise(values) && (values.hide.some(isWish) || ["day", "month", "profile"].includes(values.purpose));
+
+/** The format of a download; sums are files of their own in an archive. */
+export const formatOf = (values) => (isOfSums(values) ? "zip" : values.format);
+
 /** The fields of a request that say what must stay hidden; the server finds the noise. */
-export const wishRequest = ({ hide, odds, purpose, format }) => ({
-  hide,
-  odds,
-  calendar: format === "zip",
+export const wishRequest = (values) => {
+  const { hide, odds, purpose } = values;
   // A wish of the household chooses the tables itself.
-  ...(!hide.some(isWish) && { purpose, span: "run" }),
-});
+  return { hide, odds, calendar: formatOf(values) === "zip", ...(!hide.some(isWish) && { purpose, span: "run" }) };
+};
 
 /** The fields of a request that name a promise: the wish, or the noise that was chosen by hand. */
 export function noiseRequest(values) {

@@ -6,7 +6,7 @@ import { create, fillRadios, fillSelect, find, markInvalid, show } from "./dom.j
 import { outOf100, typedNumber, watts } from "./format.js";
 import { atMostWatts } from "./home_editor.js";
 import { PEOPLE, PLAN_VALUES, homeChange, isWish, wishRequest } from "./store.js";
-import { say } from "./texts.js";
+import { say, told } from "./texts.js";
 
 const ODDS = [0.55, 0.6, 0.7, 0.8, 0.9];
 const PURPOSES = ["hour", "day", "month", "profile", "register"];
@@ -115,7 +115,7 @@ export class Wishes {
     const known = checked || !this.about.sizes[appliance.name];
     const size = list === "have" ? [create("span", { className: "soft" }, known ? watts(atMostWatts(appliance)) : say("wishes.size_open"))] : [];
     const mark = seen ? [create("span", { className: "off-screen" }, say("wishes.seen_one"))] : [];
-    const text = create("span", { className: "face" }, `${appliance.name} `, ...size, ...mark);
+    const text = create("span", { className: "face" }, `${told(appliance.name).text} `, ...size, ...mark);
     return create("label", { className: seen ? "chip seen" : "chip" }, input, text);
   }
 
@@ -125,7 +125,7 @@ export class Wishes {
     this.asking = name;
     if (name === null) return;
     const [low, high] = this.about.sizes[name];
-    find("size-label").textContent = say("wishes.size", { name });
+    find("size-label").textContent = say("wishes.size", { name: told(name).text });
     find("size-hint").textContent = say("wishes.size_hint", { low: watts(low), high: watts(high) });
     find("size-kw").value = "";
     find("size-kw").focus();
@@ -136,7 +136,7 @@ export class Wishes {
     const kilowatts = typedNumber(find("size-kw").value);
     const valid = kilowatts > 0 && kilowatts <= MOST_KW;
     markInvalid(find("size-kw"), !valid);
-    this.problem(valid ? "" : say("wishes.size_problem", { name: this.asking }), "size");
+    this.problem(valid ? "" : say("wishes.size_problem", { name: told(this.asking).text }), "size");
     if (!valid) return;
     try {
       const appliance = await api.appliance(`${this.asking} ${kilowatts} kW`);
