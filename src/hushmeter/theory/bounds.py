@@ -596,9 +596,9 @@ def _information(home: Home, trace: Trace, mechanism: Laplace) -> tuple[float, f
     before, after = states[:-1][inside], states[1:][inside]
     total = np.zeros(2)
     for watts, was, now in zip(home.powers.tolist(), before.T, after.T, strict=True):
-        chain = [float(now[~was].mean()), float(1 - now[was].mean())] if was.any() else [0, 0]
         # The state of an appliance that never switches is no secret.
-        if not was.all() and sum(chain) > 0:
+        if (was != now).any() and was.any() and not was.all():
+            chain = float(now[~was].mean()), float(1 - now[was].mean())
             total += series_information(watts, mechanism, chain, len(trace))
     lower, upper = (total / len(home)).tolist()
     return lower, upper
