@@ -249,3 +249,5 @@ def test_information_stands_beside_every_epsilon():
     assert (np.diff(upper) >= 0).all()
     assert (lower >= 0).all()
     assert (upper <= len(trace)).all()
+    still = trace.derive(states=np.repeat(trace.truth()[:1], len(trace), axis=0))
+    assert not series_curves(home, still, [0.1, 1.0]).information.any()

@@ -281,12 +281,13 @@ class DayClusters:
     @property
     def labels(self) -> IntArray:
         """The cluster of every true day."""
-        return assign_to(self.days, self.centres).labels
+        return assign_to(self.days, self.centres).labels.astype(np.int64)
 
     @property
     def rest(self) -> float:
         """Share of the days that are not in the most common cluster; at least one day."""
-        return max(1 - np.bincount(self.labels).max() / len(self.days), 1 / len(self.days))
+        most = int(np.bincount(self.labels).max())
+        return max(len(self.days) - most, 1) / len(self.days)
 
 
 def cluster_days(trace: Trace, profiles: ArrayLike | None = None) -> DayClusters | None:

@@ -449,8 +449,8 @@ def _with_home(wish: Home | Request, harm: Mapping[str, float] | float, trace: T
         every = nearest_multiple(every, trace.interval_s, tolerance=EVERY_TOLERANCE)
     home = with_longest_runs(home, trace)
     known = dict(zip(home.names, home.appliances, strict=True))
-    hidden = [known.get(one.name, one) for one in wish.appliances] or None
-    return wish.with_changes(home=home, hide=hidden, every=every)
+    same = [known.get(one.name, one) for one in wish.appliances]
+    return wish.with_changes(home=home, hide=same or None, every=every)
 
 
 def _steps(steps: Sequence[float] | None, by: str) -> list[float]:

@@ -443,7 +443,7 @@ def bound_curves(
     scale = width / values
     vectors = [math.comb(n, k) for k in range(most + 1)]
     share = sum(k * count for k, count in enumerate(vectors)) / (n * sum(vectors))
-    forms = {
+    forms: dict[str, Any] = {
         form: bounds(home, values, sensitivity=width, max_switches=most, form=form)
         for form in ("corrected", "printed", "integral")
     }
@@ -596,9 +596,9 @@ def _information(home: Home, trace: Trace, mechanism: Laplace) -> tuple[float, f
     before, after = states[:-1][inside], states[1:][inside]
     total = np.zeros(2)
     for watts, was, now in zip(home.powers.tolist(), before.T, after.T, strict=True):
-        chain = [float(now[~was].mean()), float(1 - now[was].mean())] if was.any() else [0, 0]
         # The state of an appliance that never switches is no secret.
-        if not was.all() and sum(chain) > 0:
+        if (was != now).any() and was.any() and not was.all():
+            chain = float(now[~was].mean()), float(1 - now[was].mean())
             total += series_information(watts, mechanism, chain, len(trace))
     lower, upper = (total / len(home)).tolist()
     return lower, upper

@@ -8,6 +8,7 @@ attacker reaches about it, and the exact odds of the best possible attacker.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
@@ -260,8 +261,8 @@ def _judge_cause(found: Comparison, source: Source, setting: Setting) -> Stateme
     """
     gap = found.difference("RNN", QUARTER)
     case = source.case
-    settings = SMALL_NET if not source.real else FULL_NET
-    net = attackers["rnn"](case.home, settings=settings, seed=RNN_SEEDS[0]).fit(case.train)
+    chosen: dict[str, Any] = {"settings": FULL_NET if source.real else SMALL_NET, "seed": 0}
+    net = attackers["rnn"](case.home, **chosen).fit(case.train)
     ends = []
     for part in (case.train, case.test):
         right = (net.predict(part, rng=setting.seed) == part.truth()).mean(axis=1)
@@ -271,7 +272,7 @@ def _judge_cause(found: Comparison, source: Source, setting: Setting) -> Stateme
         )
     (own, own_ends), (other, other_ends) = ends
     # Both intervals are over days, which are not the same: their half widths are added in squares.
-    reach = float(np.hypot(*((high - low) / 2 for low, high in (own_ends, other_ends))))
+    reach = math.hypot(*((high - low) / 2 for low, high in (own_ends, other_ends)))
     over = Interval(own - other, own - other - reach, own - other + reach)
     because = (
         f"four times as many training readings change α at ε = {CALM:g} by {gap}; without noise "
