@@ -457,7 +457,7 @@ def _length(
     """The usual interval [s], as stated or as the starts show it; bills are refused."""
     known = durations[np.isfinite(durations) & (durations > 0)]
     declared = (kind or {}).get("intervalLength", "")
-    apart: FloatArray = np.diff(np.unique(times)) / SECOND
+    apart = np.diff(np.unique(times).astype(np.float64) / SECOND)
     if known.size == 0 and not declared.isdigit() and apart.size == 0:
         raise task.error(": no reading says how long its interval is.")
     length = float(declared) if declared.isdigit() else 0.0

@@ -384,12 +384,13 @@ def find_frame(rows: Sequence[Sequence[str]], path: Path) -> Frame:
 
 
 def unique_names(names: Sequence[str]) -> tuple[str, ...]:
-    """Trimmed names; a repeated name gets a number."""
+    """Names in one line each; a repeated name gets a number."""
+    names = [" ".join(name.split()) for name in names]
     seen: Counter[str] = Counter()
-    taken = {name.strip() for name in names}
+    taken = set(names)
     unique = []
     for i, name in enumerate(names):
-        plain = name.strip() or f"column_{i}"
+        plain = name or f"column_{i}"
         seen[plain] += 1
         if seen[plain] > 1:
             plain = next(
