@@ -391,10 +391,12 @@ def test_half_hours_of_a_day_with_a_change_of_the_clock(tmp_path):
 
 def test_an_hour_that_may_hold_two_hours_is_left_out(tmp_path):
     """A portal with 24 rows on the day of 25 hours may have added two hours up."""
-    rows = [(f"2024-10-{26 + i // 24} {i % 24:02d}:00", 0.4 + 0.01 * (i % 5)) for i in range(72)]
+    rows = [
+        (f"2024-10-{9 + i // 24:02d} {i % 24:02d}:00", 0.4 + 0.01 * (i % 5)) for i in range(480)
+    ]
     path = table(tmp_path / "m.csv", ("start", "kWh"), rows)
     found = read_recording(path, ReadOptions(tz="Europe/Berlin"))
-    assert len(found.trace) == 71
+    assert len(found.trace) == 479
     assert found.public.metering.unsettled is None
 
 

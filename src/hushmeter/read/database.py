@@ -24,7 +24,7 @@ import numpy as np
 from hushmeter.checks import FloatArray
 from hushmeter.clock import SECOND
 from hushmeter.read.headers import read_meaning
-from hushmeter.read.home_assistant import Changes, change_series, read_state
+from hushmeter.read.home_assistant import Changes, change_series, finite, read_state
 from hushmeter.read.recording import ENERGY_UNITS, POWER_UNITS, Series, Task, unit_factor
 from hushmeter.read.source import (
     SQLITE_CAP,
@@ -133,17 +133,8 @@ def _numbers(task: Task, rows: Sequence[tuple[Any, ...]], width: int) -> FloatAr
     table = np.full((len(rows), width), np.nan)
     for i, row in enumerate(rows):
         for j, value in enumerate(row):
-            table[i, j] = _number(value)
+            table[i, j] = finite(value)
     return table
-
-
-def _number(value: Any) -> float:
-    """A number of a cell, which SQLite may hold as text; NaN for anything else."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        return np.nan
-    return number if np.isfinite(number) else np.nan
 
 
 @dataclass(frozen=True)
@@ -347,7 +338,7 @@ def _devices(database: sqlite3.Connection, tables: set[str]) -> Iterator[_Device
     if "Preferences" in tables:
         query = "SELECT nValue FROM Preferences WHERE Key = 'MeterDividerEnergy'"
         row = database.execute(query).fetchone()
-        divider = _number(row[0]) if row and _number(row[0]) > 0 else divider
+        divider = finite(row[0]) if row and finite(row[0]) > 0 else divider
     query = "SELECT ID, Name, Type, SubType, SwitchType FROM DeviceStatus ORDER BY ID"
     for number, name, kind, subtype, switch in database.execute(query):
         if switch != CONSUMPTION and kind != P1_POWER:

@@ -36,6 +36,7 @@ OTHER_UNITS = {
 }  # fmt: skip
 ELECTRICITY = {None, "", "0", "1", "2", "3"}
 LONGEST_INTERVAL = 90_000
+LARGEST_VALUE = 1e15  # No register shows more, in whatever unit
 LONGEST_STATED = 1e9  # A longer duration is damaged [s]
 LEAST_MEAN_W = 3.0
 RARE = 0.01
@@ -180,6 +181,8 @@ def _read_interval(task: Task, element: Element, block: Block) -> None:
         known = float(length) if length else math.nan
         block.durations.append(known if known < LONGEST_STATED else math.nan)
         block.values.append(float(value))
+        if not abs(block.values[-1]) <= LARGEST_VALUE:
+            raise ValueError
     except ValueError:
         raise task.error(
             f": IntervalReading {len(block.starts)} is not numbers "
@@ -454,7 +457,7 @@ def _length(
     """The usual interval [s], as stated or as the starts show it; bills are refused."""
     known = durations[np.isfinite(durations) & (durations > 0)]
     declared = (kind or {}).get("intervalLength", "")
-    apart = np.diff(np.unique(times)) / SECOND
+    apart = np.diff(np.unique(times).astype(np.float64) / SECOND)
     if known.size == 0 and not declared.isdigit() and apart.size == 0:
         raise task.error(": no reading says how long its interval is.")
     length = float(declared) if declared.isdigit() else 0.0

@@ -10,12 +10,12 @@ end of the readings may therefore be taken from such rows: the user states the s
 
 from __future__ import annotations
 
-import csv
 import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 
@@ -24,10 +24,9 @@ from hushmeter.clock import SECOND
 from hushmeter.errors import DataError
 from hushmeter.read.headers import missing_marks
 from hushmeter.read.recording import Series, Task, metering_of_sum, unit_factor
-from hushmeter.read.source import open_text
+from hushmeter.read.source import csv_rows
 from hushmeter.read.times import LATEST, unix_ns
 
-MAX_FIELD = 1 << 20
 METER, DEVICE = "grid_consumption", "device_consumption"
 POWER_INTERVAL_S, ENERGY_INTERVAL_S = 60.0, 3600.0
 MAX_CELLS = 100_000_000
@@ -45,7 +44,7 @@ def unit_of_entity(task: Task, entity: str) -> str:
 
 def read_energy(task: Task) -> Series:
     """The meter of an energy dashboard's download, and its devices unless `circuits` is "leave"."""
-    rows = _rows(task)
+    rows = csv_rows(task.path)
     header = _header(rows)
     times = [moment(task, text, i + 4) for i, text in enumerate(header[3:])]
     if not times:
@@ -108,7 +107,7 @@ def read_history(task: Task) -> Series:
 
     Home Assistant writes the state at the start of the download as the first row.
     """
-    rows = _rows(task)
+    rows = csv_rows(task.path)
     header = [name.strip("\ufeff ").lower() for name in _header(rows)]
     entity, state, when = (header.index(n) for n in ("entity_id", "state", "last_changed"))
     found: dict[str, list[tuple[float, str, int]]] = {}
@@ -127,16 +126,7 @@ def read_history(task: Task) -> Series:
 
 def _header(rows: Iterator[list[str]]) -> list[str]:
     """The first row that holds anything."""
-    return next(row for row in rows if any(cell.strip() for cell in row))
-
-
-def _rows(task: Task) -> Iterator[list[str]]:
-    csv.field_size_limit(MAX_FIELD)
-    with open_text(task.path) as text:
-        try:
-            yield from csv.reader(line.replace("\x00", "") for line in text)
-        except csv.Error as error:
-            raise task.error(f"is no CSV: {error}.") from None
+    return next(row for row in rows if any(row))
 
 
 def _energies(task: Task, row: list[str], count: int, number: int) -> FloatArray:
@@ -169,7 +159,7 @@ def _device_name(entity: str, taken: dict[str, FloatArray]) -> str:
 def read_state(task: Task, value: object, place: str) -> float:
     """A number, or NaN for unavailable and unknown; any other word may follow from the value."""
     text = "" if value is None else str(value).strip()
-    number = _as_number(text)
+    number = finite(text)
     if math.isnan(number) and text.lower() not in missing_marks():
         raise task.error(
             f": the state in {place} is {text[:20]!r}, neither a number nor a mark of a "
@@ -178,11 +168,11 @@ def read_state(task: Task, value: object, place: str) -> float:
     return number
 
 
-def _as_number(text: str) -> float:
-    """A finite number, or NaN."""
+def finite(cell: Any) -> float:
+    """A finite number, which may be written as text, or NaN."""
     try:
-        value = float(text)
-    except ValueError:
+        value = float(cell)
+    except (TypeError, ValueError):
         return math.nan
     return value if math.isfinite(value) else math.nan
 
@@ -191,7 +181,7 @@ def _entity(task: Task, changes: dict[str, list[tuple[float, str, int]]]) -> str
     """The sensor asked for, the only one, or the only one that is named after power."""
     numeric = [
         name for name, rows in changes.items()
-        if any(math.isfinite(_as_number(text)) for _, text, _ in rows)
+        if any(math.isfinite(finite(text)) for _, text, _ in rows)
     ]  # fmt: skip
     if task.options.value_column is not None:
         return task.chooser("entity", "value_column").asked(changes, task.options.value_column)

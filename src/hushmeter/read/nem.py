@@ -12,9 +12,8 @@ References
 
 from __future__ import annotations
 
-import csv
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
@@ -27,7 +26,7 @@ from hushmeter.formatting import count_of
 from hushmeter.read.headers import find_unit, is_missing
 from hushmeter.read.recording import Series, Task, unit_factor
 from hushmeter.read.regular_times import refuse_mean
-from hushmeter.read.source import open_text
+from hushmeter.read.source import csv_rows
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR
 
 MARKET_OFFSET_S, MARKET_ZONE = 10 * SECONDS_PER_HOUR, "Etc/GMT-10"
@@ -94,8 +93,8 @@ def _parse(task: Task) -> tuple[list[Register], list[list[str]]]:
     registers: dict[tuple[str, str], Register] = {}
     accumulated: list[list[str]] = []
     register, minutes, day = None, 0, None
-    for line, fields in _records(task):
-        kind = fields[0]
+    for line, fields in enumerate(csv_rows(task.path), 1):
+        kind = fields[0] if fields else ""
         if kind == "200":
             register, minutes = _open_register(task, fields, registers, line)
         elif kind == "300":
@@ -109,17 +108,6 @@ def _parse(task: Task) -> tuple[list[Register], list[list[str]]]:
         elif kind == "250":
             accumulated.append(fields)
     return list(registers.values()), accumulated
-
-
-def _records(task: Task) -> Iterator[tuple[int, list[str]]]:
-    with open_text(task.path) as text:
-        try:
-            for line, row in enumerate(csv.reader(text), 1):
-                fields = [cell.strip().strip("\ufeff") for cell in row]
-                if fields and fields[0]:
-                    yield line, fields
-        except csv.Error as error:
-            raise task.error(f"is no NEM12 file: {error}.") from None
 
 
 def _open_register(

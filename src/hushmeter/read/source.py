@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import os
@@ -34,6 +35,7 @@ WINDOWS = ("latin-1", "cp1250")
 HEADER_LISTS = ("use", "import", "export", "production", "stamps", "starts", "ends", "remarks")
 TEXT_CAP = 1 << 28
 SQLITE_CAP = 1 << 31
+MAX_FIELD = 1 << 20
 STREAM_CAP = 1 << 33
 # What a number takes. A cell of a workbook is an XML element with an address, a type and a value.
 VALUE_BYTES, CELL_BYTES = 8, 64
@@ -131,6 +133,18 @@ def open_text(path: Path, cap: int = TEXT_CAP) -> Iterator[io.TextIOWrapper]:
                 f"{path} is not {encoding} text: byte {error.start} of a block is "
                 f"{error.object[error.start]:#04x}; save it as UTF-8."
             ) from None
+
+
+def csv_rows(path: Path, delimiter: str = ",") -> Iterator[list[str]]:
+    """The rows of a text table, without blanks around the cells."""
+    csv.field_size_limit(MAX_FIELD)
+    with open_text(path) as text:
+        lines = (line.replace("\x00", "") for line in text)
+        try:
+            for row in csv.reader(lines, delimiter=delimiter, skipinitialspace=True):
+                yield [cell.strip("\ufeff").strip() for cell in row]
+        except csv.Error as error:
+            raise DataError(f"{path} is no CSV: {error}.") from None
 
 
 def find_encoding(head: bytes) -> str:

@@ -32,19 +32,17 @@ from hushmeter.read.headers import (
 from hushmeter.read.source import (
     HEAD_BYTES,
     STREAM_CAP,
-    TEXT_CAP,
     arrow_source,
+    csv_rows,
     find_encoding,
     is_gzip,
     open_stream,
-    open_text,
     read_head,
     recognise,
 )
 
 DELIMITERS = (";", "\t", "|", ",", " ")
 MAX_COLUMNS = 4096
-MAX_FIELD = 1 << 20
 SAMPLE_LINES = 400
 MAX_HEADER_ROWS = 8
 LONGEST_FOOTER = 50
@@ -78,11 +76,6 @@ class RawTable:
     kind: str = "CSV table"  # What the table came from, such as "CSV table"
     blocks: tuple[RawTable, ...] = ()  # Further tables with the same header in the same file
     notes: tuple[str, ...] = ()
-
-    def above(self, name: str) -> str:
-        """Header texts above a column."""
-        names = self.data.column_names
-        return self.context[names.index(name)] if self.context else ""
 
 
 @dataclass
@@ -119,8 +112,7 @@ def load_text(path: Path, texts: Collection[str] = (), decimal: str | None = Non
             if decimal is None:
                 mark = find_decimal([*body, *_numbers_as_text(table)], delimiter, path)
             return RawTable(table, frame.context, frame.preamble, frame.header is not None, mark)
-    with open_text(path, TEXT_CAP) as text:
-        every = list(_all_rows(text, delimiter, path))
+    every = csv_rows(path, delimiter)
     return table_of_rows(every, path, decimal=mark if decimal or not regular else decimal)
 
 
@@ -392,12 +384,13 @@ def find_frame(rows: Sequence[Sequence[str]], path: Path) -> Frame:
 
 
 def unique_names(names: Sequence[str]) -> tuple[str, ...]:
-    """Trimmed names; a repeated name gets a number."""
+    """Names in one line each; a repeated name gets a number."""
+    names = [" ".join(name.split()) for name in names]
     seen: Counter[str] = Counter()
-    taken = {name.strip() for name in names}
+    taken = set(names)
     unique = []
     for i, name in enumerate(names):
-        plain = name.strip() or f"column_{i}"
+        plain = name or f"column_{i}"
         seen[plain] += 1
         if seen[plain] > 1:
             plain = next(
@@ -631,16 +624,6 @@ def _sample(head: bytes, encoding: str, path: Path) -> list[str]:
             "a table of readings has one row per time."
         )
     return lines[:SAMPLE_LINES]
-
-
-def _all_rows(text: io.TextIOWrapper, delimiter: str, path: Path) -> Iterator[list[str]]:
-    csv.field_size_limit(MAX_FIELD)
-    lines = (line.replace("\x00", "") for line in text)
-    try:
-        for row in csv.reader(lines, delimiter=delimiter, skipinitialspace=True):
-            yield [cell.strip("\ufeff").strip() for cell in row]
-    except csv.Error as error:
-        raise DataError(f"{path} is no CSV: {error}.") from None
 
 
 def _repeats_header(rows: Sequence[Sequence[str]], frame: Frame) -> bool:
