@@ -29,6 +29,7 @@ OPERATIONS = [
     ("/api/traces/{trace}", "DELETE"),
     ("/api/homes/read", "POST"),
     ("/api/homes/write", "POST"),
+    ("/api/appliance", "POST"),
     ("/api/homes/learn", "POST"),
     ("/api/view", "POST"),
     ("/api/attack", "POST"),

@@ -297,7 +297,9 @@ def recommend(
     """Return a recommendation in three sentences: the release, its cost, and what is free."""
     goal, best = advice.goal, advice.best
     wish = _wish(goal)
-    if advice.feasible:
+    if advice.feasible and best.name == "calendar" and goal.purpose == "hour":
+        first = f"This is the usual release in which {wish}: "
+    elif advice.feasible:
         first = f"This is the cheapest release {_for(goal)} in which {wish}: "
     else:
         first = f"There is no release in which {wish}. This one comes nearest: "

@@ -21,7 +21,7 @@ from hushmeter.learn.inspection import find_regime
 from hushmeter.learn.statements import Finding, findings
 from hushmeter.noise.mechanism import MAX_EPSILON
 from hushmeter.privacy.units import Metered, metered
-from hushmeter.releases.labels import VIEWS, cells_of
+from hushmeter.releases.labels import CELLS, VIEWS, cells_of
 from hushmeter.releases.private_receipt import THESE_READINGS, list_parameters
 from hushmeter.releases.restore import Restored, restore
 from hushmeter.theory.bounds import bound_curves, switch_limit
@@ -141,6 +141,8 @@ def restore_view(
     done = show(given, session, settings).done
     if done is None:
         raise InputError("without noise there is nothing to restore: choose epsilon.")
+    if done.promise.tables[0].name != CELLS:
+        raise InputError("sums of days and months have no hours that could be restored.")
     better = restore(done)
     if isinstance(better, Restored):
         error = float(better.std.mean())
@@ -163,7 +165,7 @@ def calendar_view(given: schemas.CalendarRequest, session: Session) -> schemas.C
     exact = replace(done, sums=tuple(entry.table.sums(cells) for entry in promise.tables))
     months, true = done.view("months"), exact.view("months").values
     profile = []
-    if "typical-day" in done.view_names:
+    if {entry.name for entry in promise.tables} & {CELLS, "typical-day"}:
         profile = _typical_day(done.view("typical-day"), exact.view("typical-day").values)
     return schemas.CalendarModel(
         profile=profile,

@@ -23,6 +23,8 @@ export function outOf100(share) {
 
 /** An energy with two decimals, or with none from 1000 kWh on. */
 export function kilowattHours(value) {
+  // Two decimals would make nothing of a small error.
+  if (value !== 0 && Math.abs(value) < 0.01) return `${plain(1000 * value, 2)} Wh`;
   return `${fixed(value, Math.abs(value) >= 1000 ? 0 : 2)} kWh`;
 }
 
