@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import hushmeter as hm
 from hushmeter.errors import InputError
-from hushmeter.learn.statements import CERTAINTIES
+from hushmeter.learn.habits import CERTAINTIES
 from hushmeter.trace import Trace
 from tests.learn.real_homes import ZONES, away_days, read_real_home
 
