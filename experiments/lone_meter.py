@@ -249,7 +249,8 @@ class Truth:
         runs = {**home.diary.runs, "people": np.insert(home.diary.present, 2, 1.0, axis=1)}
         # Mean powers of half hours from midnight of every day to 5:00 of the next [W]
         self.power = {name: np.diff(energy(rows, edges)) / 1800 for name, rows in runs.items()}
-        self.total = home.diary.base_w + sum(p for n, p in self.power.items() if n != "people")
+        loads = [power for name, power in self.power.items() if name != "people"]
+        self.total: FloatArray = home.diary.base_w + np.sum(loads, axis=0)
         self.by_hour = self.total[:, :48].reshape(-1, 24, 2).mean(axis=2)
 
     def within(self, first: float, stop: float) -> slice:
@@ -288,7 +289,7 @@ class Truth:
         said = found.evidence
         hours = slice(round(2 * said["first_hour"]), round(2 * said["end_hour"]))
         truth = float(np.median(self.total[:DAYS, hours].mean(axis=1)))
-        return abs(said["watts"] - truth) <= said["tolerance_w"]
+        return bool(abs(said["watts"] - truth) <= said["tolerance_w"])
 
     def share(self, said: dict[str, Any], rows: slice) -> float:
         """Return the share of days on which the home draws a power within hours."""
@@ -301,13 +302,14 @@ class Truth:
         """On as many days, give or take one out of twenty; or on more, if it says so."""
         said = found.evidence
         more = self.share(said, slice(0, DAYS)) - said["count"] / said["days"]
-        return more >= -0.05 and (more <= 0.05 or found.certainty == "at least")
+        return bool(more >= -0.05 and (more <= 0.05 or found.certainty == "at least"))
 
     def weekend(self, found: Finding) -> bool:
         """The same in the weeks that follow."""
         later = self.total[DAYS:, 8:56].mean(axis=1)
         weekend = np.array([day.date.weekday() >= 5 for day in self.home.diary.days[DAYS:]])
-        return (later[weekend].mean() > later[~weekend].mean()) == (found.evidence["ratio"] > 1)
+        more = bool(later[weekend].mean() > later[~weekend].mean())
+        return more == bool(found.evidence["ratio"] > 1)
 
     def change(self, found: Finding) -> bool:
         """A change that the household made, within a week; or shares of days that are true."""

@@ -106,7 +106,7 @@ def test_weekends_differ_only_where_they_do(rng):
     means = rng.normal(500, 60, 70)
     assert habits.weekends(means, working) is None
     found = habits.weekends(np.where(working, means, 1.5 * means), working)
-    assert found.ratio == pytest.approx(1.5, abs=0.1)
+    assert found["ratio"] == pytest.approx(1.5, abs=0.1)
 
 
 def test_a_change_is_found_and_even_series_have_none(rng):
@@ -137,8 +137,11 @@ def test_weekly_events_are_found_and_chance_is_not():
     )
     none = np.zeros(0, np.int64)
     found = habits.weekly_events(clean(home.trace, home.zone), none)
-    assert (2, 12) in {(event.weekday, event.hour) for event in found}
-    assert {event.weekday for event in found} == {2}
+    (event,) = found
+    assert event.evidence["weekday"] == 2
+    assert any(first <= 14 < stop for first, stop in event.evidence["hours"])
+    assert event.evidence["count"] <= event.evidence["weeks"]
+    assert (np.diff(event.marks, axis=1) == 3 * 3600).all()
     rng = np.random.default_rng(0)
     days = home.trace.readings.reshape(120, 96)
     shuffled = [local(rng.permutation(days).ravel(), 900) for _ in range(20)]
@@ -151,6 +154,6 @@ def test_the_season_is_the_ratio_of_three_months(rng):
     months = dates.astype("datetime64[M]").astype(int) % 12
     watts = np.where(np.isin(months, [11, 0, 1]), 900.0, 300.0) + rng.uniform(0, 1, 365)
     found = habits.season(local(watts, DAY, start="2023-01-01T00:00Z"))
-    assert (found.high, found.ratio) == (12, pytest.approx(3, abs=0.01))
+    assert (found["high_month"], found["ratio"]) == (12, pytest.approx(3, abs=0.01))
     assert habits.season(local(rng.uniform(280, 320, 365), DAY)) is None
     assert habits.season(local(watts[:200], DAY)) is None

@@ -118,3 +118,13 @@ def test_uneven_nights_have_no_typical_hours(rng):
     trace = Trace(rng.uniform(100, 3000, 24 * 30), 3600, "2024-01-01T00:00Z")
     found = rhythm.find_rhythm(rhythm.cut_days(clean(trace, "UTC")))
     assert rhythm.typical_hours(found) == {}
+
+
+def test_powers_above_the_nights_and_the_nights_are_the_readings(rng):
+    """Also if one night draws much more than the next."""
+    watts = rng.uniform(100, 200, (30, 48)) + 2000 * (np.arange(30) % 2)[:, None]
+    trace = Trace(watts.ravel(), 1800, "2024-01-01T00:00Z")
+    days = rhythm.cut_days(clean(trace, "UTC"))
+    np.testing.assert_allclose(days.watts + days.night_w, watts.ravel()[8:-40].reshape(-1, 48))
+    reached = rhythm.reached(days, (1500,))[1500]
+    np.testing.assert_array_equal(reached, watts.ravel()[8:-40].reshape(-1, 48) >= 1500)

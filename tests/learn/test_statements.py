@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import hushmeter as hm
 from hushmeter.errors import InputError
-from hushmeter.learn.statements import CERTAINTIES
+from hushmeter.learn.habits import CERTAINTIES
 from hushmeter.trace import Trace
 from tests.learn.real_homes import ZONES, away_days, read_real_home
 
@@ -219,3 +219,31 @@ def test_an_unknown_zone_is_stated(rng):
     trace = Trace(rng.uniform(100, 900, 240), HOUR, "2024-01-01T00:00Z")
     assert any("`tz=" in note for note in hm.findings(trace).notes)
     assert not any("`tz=" in note for note in hm.findings(trace, tz="Europe/Rome").notes)
+
+
+@pytest.mark.parametrize("seed", [3000, 3078, 3091])
+def test_nights_in_use_are_no_days_away(seed):
+    """People in changing shifts are up at night; a quiet day is one on which they sleep."""
+    habits = hm.synth.Habits(works_away=True, shifted_h=(0.0, 7.0, 14.0), trips_per_month=0)
+    home = hm.synth.household(days=42, interval_s=HOUR, habits=habits, seed=seed)
+    assert hm.findings(home.trace, tz=home.zone).of_kind("away") == ()
+
+
+@pytest.mark.parametrize(("load", "months"), [("electric heating", (11, 12, 1)), (None, ())])
+def test_seasons_are_those_of_the_weather(load, months):
+    names = [name for name in ("fridge", "kettle", "oven", load) if name]
+    habits = hm.synth.Habits(trips_per_month=2)
+    for seed in range(4):
+        home = hm.synth.household(
+            days=365, interval_s=HOUR, appliances=names, habits=habits, seed=seed
+        )
+        found = hm.findings(home.trace, tz=home.zone).of_kind("season")
+        assert [one.evidence["high_month"] in months for one in found] == [True] * bool(load)
+
+
+def test_the_night_is_the_mean_of_its_hours():
+    """A heater that runs for a third of the time has another median."""
+    watts = np.tile([2000.0, 100.0, 100.0], 16 * 30) + np.arange(16 * 90) % 7
+    found = hm.findings(Trace(watts, 1800, "2024-01-01T00:00Z"), tz="UTC")
+    (night,) = found.of_kind("night")
+    assert night.evidence["watts"] == pytest.approx(733 + 3, abs=10)

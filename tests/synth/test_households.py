@@ -73,6 +73,33 @@ def test_a_weekly_event_returns_on_its_weekday():
     assert {int((s // 86_400 + 3) % 7) for s in starts} == {2}
 
 
+def test_shifts_move_the_day_and_can_change_every_week():
+    habits = synth.Habits(works_away=True, trips_per_month=0, shifted_h=(0.0, 9.0))
+    days = synth.household(days=28, interval_s=3600, habits=habits, seed=3).diary.days
+    usual, late = (
+        np.median([d.wake for k, d in enumerate(days) if k // 7 % 2 == week]) for week in (0, 1)
+    )
+    assert late - usual == pytest.approx(9, abs=0.5)
+    assert all(d.wake < d.leave < d.back < d.bed for d in days if d.leave is not None)
+
+
+def test_outings_are_as_frequent_as_stated():
+    habits = synth.Habits(works_away=False, trips_per_month=0, outings=(0.7, 3.0))
+    days = synth.household(days=400, interval_s=3600, habits=habits, seed=3).diary.days
+    out = [d for d in days if d.leave is not None]
+    # 400 days with a chance of 0.7: 280 ± 9.2, five standard deviations.
+    assert abs(len(out) - 280) < 46
+    assert all(d.wake < d.leave < d.back < d.bed for d in out)
+
+
+def test_a_pool_pump_runs_at_the_same_hours_of_every_day():
+    home = synth.household(days=9, interval_s=900, appliances=["pool pump"], seed=1)
+    rows = home.diary.runs["pool pump"]
+    assert len(rows) == 9
+    np.testing.assert_allclose(np.diff(rows[:, 0]), 86_400)
+    assert np.ptp(rows[:, 1] - rows[:, 0]) < 1e-6
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -110,6 +110,30 @@ def test_no_answer_of_few_releases_is_not_gone():
     assert _upper(3, 3) == 1
 
 
+def test_few_releases_are_a_first_estimate_that_more_releases_refine(home):
+    promise = promise_of(home, watts=20_000.0, epsilon=0.2)
+    stated = hm.findings(home.trace, tz=home.zone)
+    few, same, many = (
+        what_is_left(home.trace, promise, tz=home.zone, stated=known, releases=count, rng=1)
+        for count, known in ((3, None), (3, stated), (40, stated))
+    )
+    assert few == same
+    assert [one.before for one in few] == [one.before for one in many]
+    assert {one.verdict for one in few} == {"still there"}
+    undecided = {one.kind for one in few if one.after.startswith("Not decided")}
+    assert undecided >= {one.kind for one in many if one.verdict == "gone"}
+
+
+def test_single_runs_are_not_called_gone_without_a_test():
+    home = synth.household(days=14, interval_s=60, appliances=COOKS, seed=4)
+    facts = hm.metered(home.trace, home.zone)
+    promise = hm.Request(hide="kettle", every="1h").resolve(facts)
+    found = what_is_left(home.trace, promise, tz=home.zone, releases=2, rng=1)
+    (kettle,) = [one for one in found if one.kind == "kettle"]
+    assert kettle.verdict == "still there"
+    assert kettle.after.startswith("Not tested: ")
+
+
 def test_every_chance_is_a_probability(home):
     found = hm.findings(home.trace, tz=home.zone).findings
     kinds = {one.kind for one in found} & set(RULES)

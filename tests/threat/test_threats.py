@@ -11,7 +11,7 @@ from scipy.stats import multivariate_normal
 from hushmeter import synth
 from hushmeter.errors import DataError, InputError
 from hushmeter.learn.rhythm import Days
-from hushmeter.threat import Identity, Membership, Presence, rate, rate_order
+from hushmeter.threat import Identity, Membership, Presence, presence, rate, rate_order
 
 QUIET_W, ACTIVE_W = 90.0, 350.0
 
@@ -29,6 +29,51 @@ def simulated_days(rng, count=28, noise_w=0.0):
     dates = np.arange(20_000, 20_000 + count)
     noise = np.full(watts.shape, noise_w)
     return Days(3600, dates, watts, np.zeros(watts.shape), noise), present
+
+
+LIVES = (
+    synth.Habits(works_away=True, trips_per_month=0.5),
+    synth.Habits(works_away=False, trips_per_month=0.5),
+    synth.Habits(works_away=False, outings=(0.8, 4.5), trips_per_month=0.5),
+    synth.Habits(works_away=True, outings=(0.8, 4.0), trips_per_month=0.5),
+    synth.Habits(works_away=False, outings=(0.9, 8.0), trips_per_month=0.5),
+    synth.Habits(works_away=False, outings=(0.6, 2.5), trips_per_month=0.5),
+)
+
+
+def at_home(seed):
+    """Hours of a simulated household: readings, presence, and whether a day is a working day."""
+    home = synth.household(
+        days=28, interval_s=3600, zone="UTC", habits=LIVES[seed % 6], seed=70_000 + seed,
+        appliances=("fridge", "kettle", "oven", "television"), start="2024-05-04",
+    )  # fmt: skip
+    edges, present = np.arange(25.0), np.ones((28, 24), np.int64)
+    for row, day in zip(present, home.diary.days, strict=True):
+        if day.away:
+            row[:] = 0
+        elif day.leave is not None:
+            gone = np.minimum(edges[1:], day.back) - np.maximum(edges[:-1], day.leave)
+            row[gone > 0.5] = 0
+    working = np.array([day.date.weekday() < 5 for day in home.diary.days])
+    return home.trace.readings.reshape(28, 24), present, working
+
+
+def test_the_constants_of_presence_are_counted_in_simulated_households():
+    lives = [at_home(seed)[1:] for seed in range(144)]
+    present = np.concatenate([present for present, _ in lives])
+    working = np.concatenate([working for _, working in lives])
+    assert 1 - present[:, 6:22].mean() == pytest.approx(presence.QUIET, abs=0.03)
+    assert present[:, 6].mean() == pytest.approx(presence.AT_FIRST, abs=0.03)
+    hours = np.arange(7, 22)
+    for constants, state, (first, stop) in (
+        (presence.RETURN, 0, (16, 20)), (presence.LEAVE, 1, (7, 10)),
+    ):  # fmt: skip
+        busy = (hours >= first) & (hours < stop)
+        for chance, rows, columns in zip(
+            constants, (working, working, ~working), (busy, ~busy, busy | ~busy), strict=True
+        ):
+            before, after = present[rows][:, 6:21][:, columns], present[rows][:, 7:22][:, columns]
+            assert (after != before)[before == state].mean() == pytest.approx(chance, abs=0.025)
 
 
 def split(days, answers, train):

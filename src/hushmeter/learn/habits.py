@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
-from math import comb
+from math import comb, hypot
 from typing import Any
 
 import numpy as np
@@ -427,7 +427,7 @@ def season(readings: LocalReadings) -> dict[str, Any] | None:
     quarters = np.array([np.roll(monthly, -m)[:3].mean() for m in range(12)])
     high, low = int(np.argmax(quarters)), int(np.argmin(quarters))
     most, least = float(quarters[high]), float(quarters[low])
-    error = np.hypot(*(_weekly_error(watts, dates, (months - m) % 12 < 3) for m in (high, low)))
+    error = hypot(*(_weekly_error(watts, dates, (months - m) % 12 < 3) for m in (high, low)))
     if least <= 0 or most < LEAST_SEASON_RATIO * least or most - least < SEASON_ERRORS * error:
         return None
     return {

@@ -235,9 +235,9 @@ def _habits(readings: LocalReadings, rhythm: Rhythm | None, count: int) -> Searc
 
 
 FOUND_IN: dict[str, tuple[int, int, int]] = {
-    "away": (45, 47, 50),
-    "first-use": (42, 54, 61),
-    "last-use": (44, 0, 0),  # Not searched for in longer readings
+    "away": (47, 49, 52),
+    "first-use": (41, 47, 54),
+    "last-use": (53, 0, 0),  # Not searched for in longer readings
 }
 """In how many of 100 simulated homes a statement is made from readings of up to 15 min, of 30 min
 and of 1 h (`python -m experiments lone-meter`)."""

@@ -154,6 +154,7 @@ class _Life:
     bed: float
     powers: dict[str, float]
     outings: tuple[float, float] | None
+    shift: float = 0.0
     runs: dict[str, list[tuple[float, float, float]]] = field(default_factory=dict)
     present: list[tuple[float, float]] = field(default_factory=list)
 
@@ -236,8 +237,8 @@ def household(
     for number in range(count):
         if habits.later is not None and number == habits.later[0]:
             wake += habits.later[1]
-        shift = shifts[number // 7 % len(shifts)]
-        life.wake, life.bed = wake + shift, bed + shift
+        life.shift = shifts[number // 7 % len(shifts)]
+        life.wake, life.bed = wake + life.shift, bed + life.shift
         written.append(_live(life, first + timedelta(days=number), away[number]))
     if habits.weekly is not None:
         _run_weekly(life, [d for d in written if not d.away], habits.weekly)
@@ -309,7 +310,7 @@ def _live(life: _Life, day: date, away: bool) -> DiaryDay:
             length = 0.5 + float(life.rng.exponential(life.outings[1]))
             back = min(leave + length, bed - 0.5)
     elif life.chance(0.5):
-        leave = life.between(10.0, 15.0)
+        leave = life.between(10.0, 15.0) + life.shift
         back = leave + life.between(0.8, 3.0)
     written = DiaryDay(day, False, wake, leave, back, bed)
     stretches = [(wake, bed)] if leave is None or back is None else [(wake, leave), (back, bed)]
