@@ -379,6 +379,7 @@ def _datasets(task: Task, root: Any) -> Iterator[tuple[str, Any]]:
     waiting, seen = [("", h5g.open(root, b"/"))], set()
     while waiting:
         above, group = waiting.pop()
+        _walk_attributes(group)
         for link in _plain_links(task, group, above):
             node = h5o.open(group, link.encode("utf-8"))
             address = h5o.get_info(node).addr
@@ -389,7 +390,17 @@ def _datasets(task: Task, root: Any) -> Iterator[tuple[str, Any]]:
             if isinstance(node, h5g.GroupID):
                 waiting.append((name, node))
             elif isinstance(node, h5d.DatasetID):
+                _walk_attributes(node)
                 yield name, node
+
+
+def _walk_attributes(node: Any) -> None:
+    """Raise an error for damaged attributes or names, at which PyTables ends the whole process."""
+    from h5py import h5a
+
+    for i in range(h5a.get_num_attrs(node)):
+        attribute = h5a.open(node, index=i)
+        attribute.name.decode("utf-8"), attribute.get_type(), attribute.get_space()
 
 
 def _plain_links(task: Task, group: Any, above: str) -> list[str]:
