@@ -89,10 +89,8 @@ def test_bad_bounds_are_one_sentence(more, code, message):
 def test_advise_prints_options_sentences_and_a_figure(tmp_path):
     done = run("advise", "--home", "evening", "--hide", "kettle", "-o", tmp_path)
     assert "the usual one, then those best for hours." in done.stdout
-    assert (
-        "This is the usual release in which nobody can be right about one run of the kettle more than 60 times out of 100"
-        in done.stdout
-    )
+    usual = "This is the usual release in which nobody can be right about one run of the kettle"
+    assert f"{usual} more than 60 times out of 100" in done.stdout
     for kind in ("png", "svg"):
         assert (tmp_path / f"advice.{kind}").stat().st_size > 100
     head, *rows = (tmp_path / "advice.csv").read_text().splitlines()

@@ -116,13 +116,17 @@ SLOW = pytest.mark.slow
             "2024-02-29T23:00Z", 31 - 1 / 24, "Europe/Berlin", "1h", make_band_terms, marks=SLOW
         ),
         # Days that begin within a window, and a clock that is set back by half an hour.
-        pytest.param("2024-02-29T19:00Z", 31, "Asia/Kolkata", "1h", make_calendar_terms, marks=SLOW),
+        pytest.param(
+            "2024-02-29T19:00Z", 31, "Asia/Kolkata", "1h", make_calendar_terms, marks=SLOW
+        ),
         pytest.param(
             "2024-03-31T13:00Z", 30 + 1 / 24, "Australia/Lord_Howe", "1h", make_calendar_terms,
             marks=SLOW,
         ),
         # A band begins with a window only if the windows are half hours.
-        pytest.param("2024-02-29T19:00Z", 31, "Asia/Kolkata", "30min", make_band_terms, marks=SLOW),
+        pytest.param(
+            "2024-02-29T19:00Z", 31, "Asia/Kolkata", "30min", make_band_terms, marks=SLOW
+        ),
     ],
 )  # fmt: skip
 def test_a_month_has_the_numbers_of_the_file(tmp_path, start, days, zone, every, make):
