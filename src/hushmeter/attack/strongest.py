@@ -119,8 +119,9 @@ class Strongest(Attacker):
     candidates whose accuracy α is at least that of the guess without data in both parts, the one
     with the highest macro F1 is chosen. For a candidate whose α is lower in a part, the guess
     replaces the answers about as few appliances as necessary, and it is then judged with them. The
-    attacker is therefore never chosen on the readings that are attacked, and its accuracy is below
-    that of the guess by chance only. `choose` returns the choice. `save` also writes the held-back
+    attacker is therefore never chosen on the readings that are attacked. Its accuracy is below that
+    of the guess if the home then behaves otherwise than in training, which is common after
+    less than some days of training. `choose` returns the choice. `save` also writes the held-back
     readings, because the choice depends on the noise.
     """
 
