@@ -340,9 +340,12 @@ def _judge(
     else:
         gone = not few and max(map(_upper_mean, followed)) < LEAST_FOLLOWED
     start = "Gone." if gone else "Not decided by so few releases." if unclear else "Still there."
+    how = f"from {right} of {total} simulated releases"
+    if exact:
+        how = "from the exact sums" if right else "by no attack on the exact sums"
     after = (
-        f"{start} It is stated correctly from {right} of {total} simulated releases; a guess "
-        f"without the readings would be right {_of_100(chance)} times out of 100."
+        f"{start} It is stated correctly {how}; a guess without the readings would be right "
+        f"{_of_100(chance)} times out of 100."
     )
     if followed is not None:
         minutes = max(0, round(60 * max(float(one.mean()) for one in followed)))
@@ -370,7 +373,7 @@ def _single_runs(promise: Promise, stated: Findings) -> list[Remaining]:
     """List statements about single runs, which no attacker tests, for cells above a minute."""
     if promise.cells.interval_s <= SINGLE_RUNS_S:
         return []
-    after = "Not tested: no simulated attack searches for single runs in values of this length."
+    after = "Still there: no simulated attack searches for single runs in values of this length."
     return [
         Remaining(one.kind, one.sentence, after, 1.0, 0.0, "still there")
         for one in stated.findings
