@@ -131,7 +131,7 @@ def test_single_runs_are_not_called_gone_without_a_test():
     found = what_is_left(home.trace, promise, tz=home.zone, releases=2, rng=1)
     (kettle,) = [one for one in found if one.kind == "kettle"]
     assert kettle.verdict == "still there"
-    assert kettle.after.startswith("Not tested: ")
+    assert kettle.after.startswith("Still there: no simulated attack searches for single runs")
 
 
 def test_every_chance_is_a_probability(home):
