@@ -203,11 +203,6 @@ def _fit(days: Days, chain: Chain, likelihood: FloatArray, rounds: int) -> Rhyth
     return _read(days, chain, likelihood)
 
 
-def read_rhythm(days: Days, chain: Chain) -> Rhythm:
-    """Return what a chain that was fitted elsewhere says about days."""
-    return _read(days, chain, _likelihoods(days, chain.support))
-
-
 def _support(days: Days) -> FloatArray:
     """Return support points, dense around zero and spread up to the largest load [W]."""
     noise = float(days.noise_w.mean()) if days.noise_w.size else 0.0
