@@ -79,7 +79,7 @@ def test_a_second_time_the_ledger_says_no(released, fleet, tmp_path):
     done = run(*command(fleet, tmp_path / "fixed", ledger, "--correct"))
     assert "8640 of 8640" in done.stdout
     with open_ledger(ledger) as opened:
-        assert opened.total("M00000000") == 6 * 51_000_000
+        assert opened.balance("M00000000").spent == 6 * 51_000_000
 
 
 def test_what_is_left_out_is_reported_in_one_sentence(tmp_path):

@@ -81,7 +81,7 @@ def test_a_release(fleet, ledger, tmp_path):
     wanted = {(f"M{m:08d}", f"2024-01-0{d}", "load") for m in range(12) for d in (1, 2)}
     assert set(spends(ledger)) == wanted
     with open_ledger(ledger) as opened:
-        assert opened.total("M00000003") == 2 * PRICE
+        assert opened.balance("M00000003").spent == 2 * PRICE
         assert opened.verify() == []
 
 
@@ -445,7 +445,7 @@ def test_a_period_is_released_once(fleet, ledger, tmp_path):
         f"refused by the ledger (already released by release {first.job.release})": 24
     }
     with open_ledger(ledger) as opened:
-        assert opened.total("M00000000") == 2 * PRICE
+        assert opened.balance("M00000000").spent == 2 * PRICE
 
 
 def test_a_correction_spends_again_with_fresh_noise(fleet, ledger, tmp_path):
@@ -457,8 +457,8 @@ def test_a_correction_spends_again_with_fresh_noise(fleet, ledger, tmp_path):
     problems = [p for r in done.reports for p in r.problems]
     assert [(p.meter, p.period) for p in problems] == [("M00000000", "2024-01-02")]
     with open_ledger(ledger) as opened:
-        assert opened.total("M00000000") == 3 * PRICE
-        assert opened.total("M00000001") == 4 * PRICE
+        assert opened.balance("M00000000").spent == 3 * PRICE
+        assert opened.balance("M00000001").spent == 4 * PRICE
         assert opened.verify() == []
     name = list_files(fleet)[1]
     first, second = (noise_of(fleet, tmp_path / out, name) for out in ("out", "fixed"))
@@ -763,7 +763,7 @@ def test_a_ledger_that_composes_charges_less_than_the_sum(tmp_path):
     assert (charge["composition_delta"], charge["femto_delta"]) == (1e-6, 10**9)
     assert charge["micro_epsilon"] < PRICE
     with open_ledger(url) as opened:
-        assert opened.total("a") == 2 * charge["micro_epsilon"]
+        assert opened.balance("a").spent == 2 * charge["micro_epsilon"]
 
 
 def test_a_dry_run_prints_what_a_release_would_do_and_does_nothing(fleet, ledger, tmp_path):

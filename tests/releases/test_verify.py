@@ -121,7 +121,7 @@ def test_a_swapped_file_is_found(tmp_path):
         (("certificate",), "yes", "the entry 'certificate' is missing or unknown"),
         (("sources",), ["an oracle"], "an unknown origin of its numbers"),
         (("sources",), ["typed", "typed"], "an unknown origin of its numbers"),
-        (("unit", "window"), 50, "states unit"),
+        (("unit", "window"), 50, "other readings of a cell than its length"),
         (("unit", "l2"), 1e9, "states unit.l2"),
         (("unit", "l1"), None, "other entries in unit than this version writes"),
         (("unit", "touches"), "many", "states unit.touches = many"),

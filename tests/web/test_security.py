@@ -419,7 +419,9 @@ class Opened:
     def __call__(self, event, arguments):
         if not self.watching:
             return
-        if event == "open" and isinstance(arguments[1], str) and set(arguments[1]) & set("wax+"):
+        # A number is an open descriptor: the pipe of a process that reads HDF5.
+        named = not isinstance(arguments[0], int) if arguments else False
+        if event == "open" and named and set(arguments[1] or "") & set("wax+"):
             self.seen.append(str(arguments[0]))
         if event in ("tempfile.mkstemp", "tempfile.mkdtemp", "os.rename", "os.mkdir"):
             self.seen.append(event)

@@ -163,12 +163,14 @@ def promise_in_words(promise: Promise) -> tuple[str, str]:
             f"of the day it was; {coin}. The sums of the days are published {how} and show "
             "whether it ran. This holds for homes that feed nothing into the grid.",
         )
-    day = "".join(
-        f", and about {guess.about}, more than {guess.text} times"
-        for guess in others
-        if guess.name == "day"
-    )
-    more = f" {_relation(promise)} Not hidden: {still_shown(ways)}." if ways else ""
+    day, more = "", ""
+    for guess in others:
+        if guess.name == "day" and guess.odds > SURE:
+            more += f" Not hidden: {guess.about}."
+        elif guess.name == "day":
+            day = f", and about {guess.about}, more than {guess.text} times"
+    if ways:
+        more += f" {_relation(promise)} Not hidden: {still_shown(ways)}."
     return (
         f"Hidden: {_hidden(promise.unit)}.",
         "Nobody who has the released values can be right about whether it happened "
