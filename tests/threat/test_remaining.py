@@ -13,7 +13,9 @@ import hushmeter as hm
 from hushmeter import synth
 from hushmeter.cli import app
 from hushmeter.errors import DataError, InputError
+from hushmeter.files import receipt_path
 from hushmeter.learn.habits import Finding, clock, weekends
+from hushmeter.releases.receipt import SCHEMA
 from hushmeter.releases.wishes import OF_PURPOSE
 from hushmeter.threat import read_for_attack, released_findings, what_is_left
 from hushmeter.threat.remaining import RULES, _upper
@@ -241,3 +243,26 @@ def test_a_release_is_inspected_with_its_noise(home, tmp_path):
     path.write_text("\n".join(rows))
     with pytest.raises(DataError, match="does not verify"):
         read_for_attack(path)
+
+
+def test_what_has_no_habits_to_infer_is_said_in_one_sentence(home, tmp_path):
+    promise = promise_of(home, watts=20.0, epsilon=1.0, span="day", tables=["months"])
+    promise.release(home.trace).save(tmp_path / "months")
+    shown = CliRunner().invoke(app, ["inspect", str(tmp_path / "months")])
+    assert shown.exit_code == 0
+    assert "habits are searched for in hours and in days. The release has only months;" in (
+        " ".join(shown.output.split())
+    )
+
+
+@pytest.mark.parametrize("name", ["shared", "shared.csv"])
+def test_a_receipt_of_another_version_is_named(home, tmp_path, name):
+    """Its values have noise, so they are not read as metered ones."""
+    form = {"span": "day", "tables": ["days"]} if name == "shared" else {}
+    place = tmp_path / name
+    promise_of(home, watts=20.0, epsilon=1.0, **form).release(home.trace).save(place)
+    receipt = receipt_path(place)
+    receipt.write_text(receipt.read_text().replace(SCHEMA, "hushmeter-receipt-2"))
+    shown = CliRunner().invoke(app, ["inspect", str(place)])
+    assert shown.exit_code == 1
+    assert f"{receipt} is not a public receipt of this version" in str(shown.exception)

@@ -20,7 +20,7 @@ from scipy.stats import norm
 
 from hushmeter.checks import BoolArray, FloatArray, RngLike, whole
 from hushmeter.errors import DataError
-from hushmeter.learn.habits import DAY_STARTS_H
+from hushmeter.learn.habits import DAY_STARTS_H, join_words
 from hushmeter.learn.statements import Finding, Findings, best_guesses, findings
 from hushmeter.releases.files import read_release
 from hushmeter.releases.labels import CELLS
@@ -92,7 +92,11 @@ def released_findings(release: Release, *, tz: str | None = None) -> Findings:
     """
     seen = _attacked(release, tz)
     if seen is None:
-        nothing = ("The release has neither cells nor days.",)
+        nothing = (
+            f"Nothing is inferred, because habits are searched for in hours and in days. The "
+            f"release has only {join_words(release.view_names)}; up to their noise, its sums show "
+            "how much the home uses.",
+        )
         return Findings((), (), nothing, np.zeros((0, 2)), tz or release.promise.cells.zone, 0.0)
     trace, zone, noise = seen
     return findings(trace, tz=zone, noise_w=noise)
