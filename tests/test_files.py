@@ -199,6 +199,33 @@ def test_a_fault_at_any_step_leaves_no_mixture_of_a_folder_and_its_receipt(tmp_p
     assert number > 10
 
 
+def test_more_than_ten_files_are_published_in_their_order(tmp_path, monkeypatch):
+    folder, names = tmp_path / ".staged", [f"{n}.csv" for n in range(12)]
+    stage(folder, {tmp_path / name: name.encode() for name in names})
+    published, rename = [], Path.replace
+
+    def note(path, target):
+        published.append(Path(target).name)
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "replace", note)
+    publish_staged(folder, tmp_path)
+    assert published == names
+    assert [(tmp_path / name).read_text() for name in names] == names
+
+
+def test_a_staged_file_without_its_place_in_the_order_is_refused(tmp_path):
+    folder, out = tmp_path / ".staged", tmp_path / "out.csv"
+    out.write_text("old")
+    stage(folder, {out: b"new"})
+    (folder / "1-other.csv").write_text("new")
+    with pytest.raises(DataError, match=r"1-other.csv has no number of two digits.*nothing was"):
+        publish_staged(folder, tmp_path)
+    assert out.read_text() == "old"
+    with pytest.raises(DataError, match="100-100"):
+        stage(tmp_path / ".many", {tmp_path / f"{n}": b"" for n in range(101)})
+
+
 def test_one_of_several_writers_without_force_wins(tmp_path):
     """All of them have looked and found nothing; the first one that publishes has the name."""
     path, receipt = tmp_path / "out.csv", tmp_path / "out.csv.receipt.json"

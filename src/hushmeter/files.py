@@ -16,6 +16,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -170,8 +171,23 @@ def stage(
     folder.mkdir(mode=0o700)
     for number, (path, content) in enumerate(contents.items()):
         with one_sentence(path):
-            _create(folder / f"{number}-{path.name}", content, public=path not in private)
+            _create(folder / f"{number:02}-{path.name}", content, public=path not in private)
+    _staged(folder)
     flush_folder(folder)
+
+
+def _staged(folder: Path) -> list[Path]:
+    """What is staged in a folder, in the order in which it is published."""
+    found = sorted(folder.glob("[0-9]*"))
+    for path in found:
+        # Names sort as their numbers do only if all numbers have two digits.
+        if not re.match("[0-9]{2}-", path.name):
+            raise DataError(
+                f"{path} has no number of two digits, so that its place in the order of "
+                "publishing is not known; nothing was published. Finish with the version that "
+                "wrote it, or remove its folder and begin again."
+            )
+    return found
 
 
 def publish_staged(folder: Path, place: Path, *, force: bool = True) -> None:
@@ -182,8 +198,8 @@ def publish_staged(folder: Path, place: Path, *, force: bool = True) -> None:
     after a power cut. Without `force` one of several writers wins, and the others get a
     `DataError`.
     """
-    new = {path: place / path.name[2:] for path in sorted(folder.glob("[0-9]-*"))}
-    others = [path for path in new if not path.name.startswith("0")]
+    new = {path: place / path.name[3:] for path in _staged(folder)}
+    others = [path for path in new if not path.name.startswith("00-")]
     for path in new.keys() - others:
         if not force:
             _claim(path, new.pop(path))

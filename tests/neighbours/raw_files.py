@@ -954,7 +954,8 @@ class Writer:
     """A kind of file: how it is written, and what may happen to it.
 
     `compared` is False where every release must be refused. `refused_one` says that a value may
-    refuse the file on purpose, before anything is published, and names the value.
+    refuse the file on purpose, before anything is published, and names the value. `word` is this
+    value where it is a word: a file is refused if it has the word, and only then.
     """
 
     write: Callable
@@ -963,6 +964,7 @@ class Writer:
     solar: bool = False
     compared: bool = True
     refused_one: str = ""
+    word: bytes = b""
     days: int = 0
 
 
@@ -985,9 +987,14 @@ WRITERS = {
         (60,),
         (1.0,),
         refused_one="a word for much",
+        word=b">4000",
     ),
     "overload": Writer(
-        written(csv, out_of_range("OL", 4000)), (60,), (1.0,), refused_one="a word for much"
+        written(csv, out_of_range("OL", 4000)),
+        (60,),
+        (1.0,),
+        refused_one="a word for much",
+        word=b"OL",
     ),
     "derived columns": Writer(written(csv, derived), QUARTERS, ENERGY),
     "daily totals": Writer(written(csv, daily_totals), QUARTERS, ENERGY),

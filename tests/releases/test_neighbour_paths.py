@@ -131,6 +131,8 @@ def check_release(kind, number, folder, *more, days=None):
         target = out / ("views" if "--views" in more else "released.csv")
         codes.append(attempt("release", path, "-e", "1", *words, *options, *more, "-o", target))
         folders.append(out)
+    if word := WRITERS[kind].word:
+        assert [code != 0 for code in codes] == [word in path.read_bytes() for path in paths]
     return outcome(kind, codes, folders)
 
 
@@ -139,7 +141,11 @@ def check_all(kind, pairs, make_folder, *more, days=None):
         check_release(kind, number, make_folder(), *more, days=days) for number in range(pairs)
     )
     if WRITERS[kind].compared:
-        assert outcomes["compared"] >= pairs / 2, outcomes
+        # How often a run passes the limit of a meter is a matter of its power, not of the reader:
+        # read as a missing value, the word would make the public gaps depend on the use, so that
+        # each file that has it is refused, and no other one.
+        share = 4 if WRITERS[kind].word else 2
+        assert outcomes["compared"] >= pairs / share, outcomes
     else:
         assert not outcomes["compared"], outcomes
 

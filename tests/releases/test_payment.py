@@ -206,7 +206,7 @@ def test_an_unfinished_release_is_finished_with_the_same_options_only(tmp_path, 
         patch.setattr("hushmeter.releases.payment.publish_staged", cut)
         with pytest.raises(KeyboardInterrupt):
             save_paid(url, promise.release(trace), output, meter="m")
-    sealed = (tmp_path / ".out.csv.paid" / "0-out.csv").read_bytes()
+    sealed = (tmp_path / ".out.csv.paid" / "00-out.csv").read_bytes()
     assert (tmp_path / ".out.csv.paid").stat().st_mode & 0o077 == 0
     with pytest.raises(DataError, match="has an unfinished release that may be paid for"):
         promise.release(trace).save(output)

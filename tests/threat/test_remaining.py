@@ -13,6 +13,10 @@ import hushmeter as hm
 from hushmeter import synth
 from hushmeter.cli import app
 from hushmeter.errors import DataError, InputError
+from hushmeter.files import receipt_path
+from hushmeter.learn.habits import Finding, clock, weekends
+from hushmeter.releases.receipt import SCHEMA
+from hushmeter.releases.wishes import OF_PURPOSE
 from hushmeter.threat import read_for_attack, released_findings, what_is_left
 from hushmeter.threat.remaining import RULES, _upper
 
@@ -84,6 +88,67 @@ def test_a_typical_day_shows_the_load_of_every_evening(home):
     assert found["returns"].still_there == 1
     away = left(home, promise_of(home, hide="which days we are away"), releases=3)["away"]
     assert away.after == "Gone: no released table shows single days."
+
+
+@pytest.mark.parametrize(("first", "end"), [(19, 21), (23, 24), (23, 25), (22, 25), (24, 26)])
+def test_a_load_around_midnight_is_still_there(home, first, end):
+    """One hour of every night, within a window that midnight may divide."""
+    draw = np.random.default_rng(3)
+    watts = 200 + draw.normal(0, 20, len(home.trace))
+    days = np.arange(len(home.trace) // 24 - 1)
+    watts[24 * days + draw.integers(first, end, days.size)] += 4000
+    charges = replace(home, trace=home.trace.replace_readings(np.round(watts)))
+    load = left(charges, promise_of(charges, watts=10.0, epsilon=1.0), releases=3)["returns"]
+    assert f"between {clock(first)} and {clock(end)} " in load.before
+    assert (load.verdict, load.still_there) == ("still there", 1)
+
+
+def test_weekends_of_which_noise_leaves_next_to_nothing_are_compared():
+    working = np.arange(70) % 7 < 5
+    stated, answer = (
+        Finding(
+            "weekend", "", weekends(np.where(working, 500.0, watts), working, forced=True), "sure"
+        )
+        for watts in (250.0, 0.01)
+    )
+    assert answer.evidence["ratio"] == 2e-5
+    same = RULES["weekend"][0]
+    assert same(stated, stated)
+    assert not same(stated, answer)
+
+
+def test_equal_shares_in_all_hours_are_compared():
+    """They have no correlation."""
+    shares = {"all": [1.0] * 24, "most": [0.9] * 24, "evenings": [0.0] * 18 + [0.9] * 6}
+    all_day, most, evenings = (
+        Finding("active-hours", "", {"share_by_hour": found}, "likely") for found in shares.values()
+    )
+    same = RULES["active-hours"][0]
+    assert same(all_day, most)
+    assert same(evenings, evenings)
+    assert not same(all_day, evenings)
+    assert not same(evenings, most)
+
+
+@pytest.mark.parametrize("tables", [(), *OF_PURPOSE.values()], ids=["cells", *OF_PURPOSE])
+@pytest.mark.parametrize("kind", ["lived in", "empty", "even", "exporting"])
+def test_no_noise_and_no_home_make_an_attack_fail(home, kind, tables):
+    """From 10 W to 100 kW; a warning of NumPy is an error here."""
+    watts = home.trace.readings
+    load = {
+        "lived in": watts,
+        "empty": 0 * watts,
+        "even": 0 * watts + 500,
+        "exporting": watts - 5e3,
+    }
+    trace = home.trace.replace_readings(load[kind])
+    facts = hm.metered(trace, home.zone)
+    for number, noise in enumerate((10.0, 1e3, 1e5)):
+        promise = hm.Request(watts=noise, epsilon=1.0, span="day", tables=tables).resolve(facts)
+        stated = hm.findings(home.trace, tz=home.zone)
+        found = what_is_left(trace, promise, tz=home.zone, stated=stated, releases=2, rng=number)
+        assert all(0 <= share <= 1 for one in found for share in (one.still_there, one.by_chance))
+        assert {one.before for one in found} <= {one.sentence for one in stated.findings}
 
 
 def test_a_usual_time_is_gone_only_if_the_answer_no_longer_follows_it(home):
@@ -178,3 +243,26 @@ def test_a_release_is_inspected_with_its_noise(home, tmp_path):
     path.write_text("\n".join(rows))
     with pytest.raises(DataError, match="does not verify"):
         read_for_attack(path)
+
+
+def test_what_has_no_habits_to_infer_is_said_in_one_sentence(home, tmp_path):
+    promise = promise_of(home, watts=20.0, epsilon=1.0, span="day", tables=["months"])
+    promise.release(home.trace).save(tmp_path / "months")
+    shown = CliRunner().invoke(app, ["inspect", str(tmp_path / "months")])
+    assert shown.exit_code == 0
+    assert "habits are searched for in hours and in days. The release has only months;" in (
+        " ".join(shown.output.split())
+    )
+
+
+@pytest.mark.parametrize("name", ["shared", "shared.csv"])
+def test_a_receipt_of_another_version_is_named(home, tmp_path, name):
+    """Its values have noise, so they are not read as metered ones."""
+    form = {"span": "day", "tables": ["days"]} if name == "shared" else {}
+    place = tmp_path / name
+    promise_of(home, watts=20.0, epsilon=1.0, **form).release(home.trace).save(place)
+    receipt = receipt_path(place)
+    receipt.write_text(receipt.read_text().replace(SCHEMA, "hushmeter-receipt-2"))
+    shown = CliRunner().invoke(app, ["inspect", str(place)])
+    assert shown.exit_code == 1
+    assert f"{receipt} is not a public receipt of this version" in str(shown.exception)

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
+import httpx
+import jsonschema_rs
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
 from schemathesis.checks import not_a_server_error
-from schemathesis.specs.openapi.checks import (
-    content_type_conformance,
-    response_schema_conformance,
-    status_code_conformance,
-)
+from schemathesis.specs.openapi.checks import content_type_conformance, status_code_conformance
 
 from hushmeter.web.server import Settings
 from tests.web.serving import example, serving
 
-CHECKS = (
-    not_a_server_error,
-    status_code_conformance,
-    content_type_conformance,
-    response_schema_conformance,
-)
+CHECKS = (not_a_server_error, status_code_conformance, content_type_conformance)
 OPERATIONS = [
     ("/api/about", "GET"),
     ("/api/examples", "POST"),
@@ -61,9 +54,21 @@ def schema(client):
     )
 
 
+def check_content(description, path, method, answer):
+    """Compare an answer with what the description says about its status.
+
+    schemathesis 4.32 writes the tuples of a response as JSON Schema of 2019 did, and then refuses
+    them as a schema of OpenAPI 3.1. The description itself is used here, as it is.
+    """
+    stated = description["paths"][path][method.lower()]["responses"][str(answer.status_code)]
+    for content in stated.get("content", {}).values():
+        whole = {"components": description["components"], **content["schema"]}
+        jsonschema_rs.Draft202012Validator(whole).validate(answer.json())
+
+
 def attack(schema, client, path, method, examples):
     """So many calls, with what the page always sends; a trace that is named is there."""
-    trace = example(client)["id"]
+    trace, description = example(client)["id"], client.get("/api/openapi.json").json()
 
     @given(case=schema[path][method].as_strategy())
     @settings(max_examples=examples, suppress_health_check=QUIET, deadline=None)
@@ -73,6 +78,7 @@ def attack(schema, client, path, method, examples):
         given = {name: client.headers[name] for name in ("X-Hushmeter", "Authorization")}
         answer = case.call(headers=given, timeout=2 * PATIENCE_S)
         case.validate_response(answer, checks=CHECKS)
+        check_content(description, path, method, answer)
 
     call()
 
@@ -86,6 +92,23 @@ def test_no_request_makes_the_server_fail(schema, client, path, method):
 @pytest.mark.parametrize(("path", "method"), OPERATIONS)
 def test_no_request_of_many_makes_the_server_fail(schema, client, path, method):
     attack(schema, client, path, method, 200)
+
+
+def test_an_answer_that_differs_from_the_description_is_found(client):
+    description = client.get("/api/openapi.json").json()
+    request = {"name": "evening"}
+    answer = client.post("/api/examples", json=request)
+    check_content(description, "/api/examples", "POST", answer)
+    session = answer.json()
+    view = {"trace": session["id"], "home": session["home"], "epsilon": 1.0}
+    shown = client.post("/api/view", json=view)
+    assert shown.status_code == 200, shown.text
+    check_content(description, "/api/view", "POST", shown)
+    # A row is a tuple of a time and two powers.
+    wrong = shown.json()
+    wrong["metered"][0][0] = "midnight"
+    with pytest.raises(jsonschema_rs.ValidationError):
+        check_content(description, "/api/view", "POST", httpx.Response(200, json=wrong))
 
 
 def test_the_description_names_every_route_and_no_other_origin(client):

@@ -71,13 +71,14 @@ def inspect(
 
     Example: hushmeter inspect meter.xml.gz -o picture
     """
+    from hushmeter.files import receipt_path
     from hushmeter.learn.inspection import inspect_recording, sentences
     from hushmeter.read import read_home_recording
 
     if explain or redact:
         _explain_file(file, options, None if not redact else output or Path("sample.csv"), force)
         return
-    if _is_release(file):
+    if receipt_path(file).exists():
         _inspect_release(file, options.tz, output, json)
         return
     if output is not None:
@@ -95,17 +96,6 @@ def inspect(
     print_sentences(*shown.notes, *shown.withheld, *recording.remarks)
     print_files(pictures)
     print_sentences(f"Next: {_next(file, options, found.recording.trace)}")
-
-
-def _is_release(file: Path) -> bool:
-    """True for a release; the package of releases is loaded only if there may be one."""
-    from hushmeter.files import receipt_path
-
-    if not receipt_path(file).exists():
-        return False
-    from hushmeter.releases.files import is_release
-
-    return is_release(file)
 
 
 def _inspect_release(place: Path, tz: str | None, output: Path | None, json: bool) -> None:

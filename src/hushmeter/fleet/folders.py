@@ -334,7 +334,7 @@ class PrivateFolder:
 
     def sealed_content(self, name: str) -> bytes:
         """Return the content of a sealed file."""
-        (path,) = (self.path / SEALED).glob(f"?-{name}")
+        (path,) = (self.path / SEALED).glob(f"??-{name}")
         return path.read_bytes()
 
     def publish_sealed(self) -> None:

@@ -316,7 +316,8 @@ def weekends(
     if not forced and not (clear and abs(np.log(ratio)) >= np.log(1.15)):
         return None
     return {
-        "ratio": round(ratio, 3), "watts": round(float(other.mean()), 1),
+        # Four digits: under noise a ratio may be so small that three decimals would make it zero.
+        "ratio": float(f"{ratio:.4g}"), "watts": round(float(other.mean()), 1),
         "working_watts": round(float(one.mean()), 1), "count": means.size,
     }  # fmt: skip
 

@@ -203,7 +203,10 @@ def read_receipt(path: Path) -> Receipt:
     """Read a public receipt; raise `DataError` if it is missing or of another version."""
     fields = _read_fields(path)
     if fields.get("schema") != SCHEMA:
-        raise DataError(f"{path} is not a public receipt of this version ({SCHEMA}).")
+        raise DataError(
+            f"{path} is not a public receipt of this version ({SCHEMA}): use the version that "
+            "wrote it, or release the metered readings again."
+        )
     try:
         return Receipt.from_dict({"version": fields["version"], **fields})
     except (InputError, KeyError, TypeError) as error:

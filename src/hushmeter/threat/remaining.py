@@ -20,6 +20,7 @@ from scipy.stats import norm
 
 from hushmeter.checks import BoolArray, FloatArray, RngLike, whole
 from hushmeter.errors import DataError
+from hushmeter.learn.habits import DAY_STARTS_H, join_words
 from hushmeter.learn.statements import Finding, Findings, best_guesses, findings
 from hushmeter.releases.files import read_release
 from hushmeter.releases.labels import CELLS
@@ -91,7 +92,11 @@ def released_findings(release: Release, *, tz: str | None = None) -> Findings:
     """
     seen = _attacked(release, tz)
     if seen is None:
-        nothing = ("The release has neither cells nor days.",)
+        nothing = (
+            f"Nothing is inferred, because habits are searched for in hours and in days. The "
+            f"release has only {join_words(release.view_names)}; up to their noise, its sums show "
+            "how much the home uses.",
+        )
         return Findings((), (), nothing, np.zeros((0, 2)), tz or release.promise.cells.zone, 0.0)
     trace, zone, noise = seen
     return findings(trace, tz=zone, noise_w=noise)
@@ -401,27 +406,36 @@ def _same_days(one: Finding, other: Finding) -> bool:
     return len(true & said) >= max(0.5 * len(true), 0.8 * len(said))
 
 
+def _span(one: Finding) -> tuple[float, float]:
+    """First hour and end, counted from the start of a day, so that midnight divides no span."""
+    first, end = ((one.evidence[f"{name}_hour"] - DAY_STARTS_H) % 24 for name in ("first", "end"))
+    return first, end + 24 * (end <= first)
+
+
 def _same_span(one: Finding, other: Finding) -> bool:
     """Hours of which at least 60 out of 100 are the same."""
-    (a, b), (c, d) = ((f.evidence["first_hour"], f.evidence["end_hour"]) for f in (one, other))
-    b, d = b + 24 * (b <= a), d + 24 * (d <= c)
-    common = min(b, d) - max(a, c)
-    return bool(common >= 0.6 * (max(b, d) - min(a, c)))
+    (a, b), (c, d) = _span(one), _span(other)
+    return min(b, d) - max(a, c) >= 0.6 * (max(b, d) - min(a, c))
 
 
 def _same_hours(one: Finding, other: Finding) -> bool:
-    """The shares of active days by hour have a correlation of at least 0.85."""
+    """The shares of active days by hour have a correlation of at least 0.85.
+
+    Equal shares in all hours have no correlation; the usual hours are then compared.
+    """
     a, b = (np.asarray(f.evidence["share_by_hour"]) for f in (one, other))
+    if not np.ptp(a) or not np.ptp(b):
+        return bool(np.array_equal(a >= 0.5, b >= 0.5))
     return bool(np.corrcoef(a, b)[0, 1] >= 0.85)
 
 
 def _same_load(one: Finding, other: Finding) -> bool:
     """Half of the hours, a similar power, and a share of days within 0.15."""
+    (first, end), (start, stop) = _span(one), _span(other)
     a, b = one.evidence, other.evidence
-    first, stop = max(a["first_hour"], b["first_hour"]), min(a["end_hour"], b["end_hour"])
-    half = 0.5 * (a["end_hour"] - a["first_hour"]) % 24
     share = abs(a["count"] / a["days"] - b["count"] / b["days"]) <= 0.15
-    return bool(stop - first >= half and share and 0.6 <= b["watts"] / a["watts"] <= 1.7)
+    half = min(end, stop) - max(first, start) >= 0.5 * (end - first)
+    return bool(half and share and 0.6 <= b["watts"] / a["watts"] <= 1.7)
 
 
 def _same_ratio(one: Finding, other: Finding) -> bool:
