@@ -75,6 +75,14 @@ def test_events_name_themselves():
     assert Event("low bits").holds(outputs).tolist() == [False, True, False]
 
 
+@pytest.mark.parametrize("threshold", [-2.0, 0.0, 3.0])
+def test_an_event_contains_exactly_the_outputs_of_its_name(threshold):
+    outputs = np.arange(-4.0, 5.0)
+    for event in (Event("above", threshold), Event("below", threshold)):
+        named = eval(str(event), {"y": outputs})
+        np.testing.assert_array_equal(event.holds(outputs), named)
+
+
 def test_bad_arguments_are_refused():
     with pytest.raises(InputError, match="samples"):
         audit(Laplace(1, 10), samples=10)

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from hushmeter.noise import Gaussian, Laplace, Staircase
+from hushmeter.noise.staircase import worst_curve
 from hushmeter.privacy.accounting import compose, compose_change
-from hushmeter.privacy.sensitivity import Change
+from hushmeter.privacy.sensitivity import Change, in_steps
 
 DELTAS = (1e-2, 1e-5)
 CASES = 100
@@ -52,12 +53,12 @@ def _height(mechanism, i):
 
 
 def exact_delta(mechanism, steps, epsilon):
-    """δ(ε) of values that change by the given numbers of steps."""
+    """δ(ε) of values that change by the given numbers of steps, for one ε or several."""
     parts = [exact_losses(mechanism, step) for step in steps]
     lowest = sum(low for low, _ in parts)
     masses = reduce(np.convolve, [part for _, part in parts])
     losses = loss_unit(mechanism) * (lowest + np.arange(masses.size))
-    return float(-masses @ np.expm1(np.minimum(epsilon - losses, 0.0)))
+    return -np.expm1(np.minimum(np.subtract.outer(epsilon, losses), 0.0)) @ masses
 
 
 def random_mechanism(name, rng):
@@ -108,6 +109,26 @@ def test_no_offset_of_a_run_loses_more_than_is_stated(name):
         found = compose_change(mechanism, Change("x", watts, seconds, 1.0), DELTAS[0])
         for offset in rng.uniform(0, 1, 4):
             check(mechanism, found, _moved(watts, seconds, offset), DELTAS[0])
+
+
+@pytest.mark.parametrize("sensitivity", [3, 5, 8])
+@pytest.mark.parametrize("seconds", [0.5, 1.85])
+def test_the_curve_of_the_staircase_covers_every_division_at_every_epsilon(sensitivity, seconds):
+    """All divisions of runs of 4 to 16 W between the first and the last value, one by one."""
+    mechanism = Staircase(0.19, sensitivity, on_grid=True)
+    mechanism.on_grid = False
+    loosest = 0.0
+    for watts in np.arange(4.1, 16.5, 0.5).tolist():
+        moved = in_steps(mechanism, Change("x", watts, seconds, 1.0))
+        curve = worst_curve(mechanism, moved)
+        offsets = np.linspace(0, 1, 8 * math.ceil(watts), endpoint=False)
+        divisions = {tuple(_moved(watts, seconds, offset)) for offset in offsets}
+        epsilons = mechanism.epsilon * np.arange(curve.size)
+        gaps = curve - np.max([exact_delta(mechanism, one, epsilons) for one in divisions], axis=0)
+        assert gaps.min() >= -1e-12
+        loosest = max(loosest, gaps.max())
+    # It is not far above either.
+    assert loosest < 0.02
 
 
 def test_a_run_of_many_stairs_is_bounded_at_every_division():

@@ -143,6 +143,47 @@ def test_no_change_exceeds_the_sensitivity(case):
         assert np.linalg.norm(tables[1] - tables[0]) <= bound
 
 
+def uneven_readings(lengths, run, watts, interval, copies, as_energy):
+    """Readings [W] that a run adds if every reading has a length of its own, with copies.
+
+    `run` is the start, the end of the first part, the start of the second part, and the end [s].
+    """
+    first = watts * (run[1] - run[0])
+    energy = [0.0, first, first, first + watts * (run[3] - run[2])]
+    counter = np.interp(np.concatenate([[0.0], np.cumsum(lengths)]), run, energy)
+    return np.repeat(np.diff(counter) / (interval if as_energy else lengths), copies)
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([1, 2, 3]), st.sampled_from([1.0, 1.25, 2.0]))
+@settings(max_examples=120)
+def test_no_run_on_readings_of_uneven_lengths_exceeds_the_sensitivity(seed, copies, stretch):
+    """A run in two parts; readings are means over their own lengths, or energies of them."""
+    rng = np.random.default_rng(seed)
+    window, count = int(rng.choice([1, 2, 5])), 60
+    size = int(rng.integers(1, 6))
+    labels = np.sort(rng.integers(0, size, count // window * copies))
+    seconds, share = float(rng.uniform(0.2, 9.0)) * 60, float(rng.choice([1.0, 0.6]))
+    change = Change(
+        "x", 500.0, seconds, 60.0, energy=500 * seconds * share, window=window,
+        metering=Metering(copies=copies, stretch=stretch),
+    )  # fmt: skip
+    table = Table("random", labels, size)
+    bound = sensitivity(table, change, WATT)
+    for as_energy in (False, True):
+        for _ in range(40):
+            # Means are moved most if the readings are short, energies if they are long.
+            factor = stretch if as_energy else 1 / stretch
+            lengths = 60 * factor ** (rng.random(count) < rng.choice([0.5, 1.0]))
+            start = rng.uniform(0, lengths.sum() - seconds)
+            left = seconds * share * rng.random()
+            run = start + np.array([0, left, seconds * (1 - share) + left, seconds])
+            moved = uneven_readings(lengths, run, 500.0, 60.0, copies, as_energy)
+            base = rng.uniform(0, 500, labels.size)
+            cells = base + moved.reshape(-1, window).mean(axis=1)
+            rounded = [table.sums(np.floor(one + 0.5)) for one in (base, cells)]
+            assert np.linalg.norm(rounded[1] - rounded[0]) <= bound
+
+
 @given(cases(), st.integers(1, 9))
 @settings(max_examples=150)
 def test_all_patterns_of_windows_are_found(case, width):

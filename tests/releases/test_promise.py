@@ -379,6 +379,29 @@ def test_an_attacker_of_when_keeps_the_promised_odds(mechanism, metering):
     check_odds(right_guesses(promise, *pair, 5), promise)
 
 
+@pytest.mark.parametrize(
+    "request_", [{}, {"tables": VIEWS}, {"tables": ("days", PEAK)}, {"span": "when"}]
+)
+def test_the_noise_of_a_key_is_added_to_the_exact_sums_of_any_readings(request_):
+    """Two releases with the same key differ as their exact sums do, up to a step of the grid."""
+    metering = Metering(resolution_w=10.0)
+    pair = [
+        hm.Trace(hourly(5, seed=seed).readings, 3600.0, "2024-03-01T00:00Z", metering=metering)
+        for seed in (1, 2)
+    ]
+    promise = promise_for(pair[0], **request_)
+    released = [promise.release(one, rng=3).sums for one in pair]
+    exact = [promise.exact_sums(one) for one in pair]
+    for entry, noisy, other, plain, changed in zip(promise.tables, *released, *exact, strict=True):
+        # The sums of days of "when" are watts, on a scale of their own.
+        watts = "span" in request_ and entry.name == "days"
+        moved = (changed - plain) * (1.0 if watts else float(promise.grid))
+        step = float(promise.grid) / entry.scale if watts else 1e-6
+        assert entry.noise is not None
+        assert np.abs(moved).max() > 100 * step
+        np.testing.assert_allclose(other - noisy, moved, rtol=0, atol=step)
+
+
 @pytest.mark.parametrize("tables", [VIEWS, (*VIEWS, PEAK, NIGHT), ("days", PEAK)])
 def test_an_attacker_who_does_not_know_when_stays_below_the_bound(tables):
     """The exact test against the mixture over 24 moments of a day, with all tables."""

@@ -7,7 +7,7 @@ import pytest
 
 import hushmeter as hm
 from hushmeter.errors import DataError, InputError
-from hushmeter.releases.restore import restore_file
+from hushmeter.releases.restore import _training, restore_file
 
 HOME = hm.synth.ready_home("evening")
 KETTLE = HOME.subset(["kettle"])
@@ -37,6 +37,16 @@ def test_a_known_home_makes_restored_values_better(day):
     assert (with_home.source["method"], alone.source["method"]) == ("home", "loads")
     scaled = (with_home.trace.readings - load.readings) / with_home.std
     assert np.sqrt((scaled**2).mean()) == pytest.approx(1, abs=0.4)
+
+
+def test_no_constant_load_is_found_in_an_empty_home():
+    """Readings below what the attacker expects leave its expectation as it is."""
+    home = hm.Home([hm.Appliance("kettle", 2000.0, run_s=180.0)], tolerance=20.0)
+    done = released(hm.Trace(np.zeros(240), 60.0, "2024-03-01T00:00Z"), seed=1)
+    attacker = hm.attackers["bayes"](home).fit(_training(home, 60.0)).knows(done.promise.noise)
+    expected, _ = attacker.predict_load(done.trace)
+    assert done.trace.readings.mean() < expected.mean()
+    np.testing.assert_allclose(hm.restore(done, home=home).trace.readings, expected)
 
 
 def test_hours_and_calendars_are_restored_without_the_home(day):

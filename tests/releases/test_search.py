@@ -208,6 +208,23 @@ def test_the_promise_is_that_of_the_first_of_all_options(appliance, wish):
     assert request.resolve(facts).errors == found.errors
 
 
+@pytest.mark.parametrize("tables", [("views",), ("days", "months")])
+@pytest.mark.parametrize("epsilon", [0.1, 0.37, 1.0, 3.3, 8.25])
+def test_tables_that_share_an_epsilon_never_exceed_it(tables, epsilon):
+    """Not even in its last digits: the ε of the promise is computed from the noise again."""
+    home = hm.Home([KETTLE])
+    promise = hm.Request(epsilon=epsilon, home=home, tables=tables).resolve(HOURS)
+    assert epsilon * (1 - 1e-9) <= promise.epsilon <= epsilon
+
+
+@pytest.mark.parametrize(
+    ("interval_s", "length"), [(60.0, 3600.0), (1800.0, 3600.0), (7200.0, 7200.0)]
+)
+def test_tables_are_sums_of_hours_or_of_longer_readings(interval_s, length):
+    request = hm.Request(epsilon=1, home=hm.Home([KETTLE]), tables=["days"])
+    assert request.resolve(hm.Metered(interval_s)).cells.interval_s == length
+
+
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_only_noise_that_is_too_narrow_is_left_out(name):
     decided = 0

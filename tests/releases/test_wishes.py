@@ -99,6 +99,14 @@ def test_a_day_at_home_has_the_numbers_of_the_catalogue_or_typed_ones():
     assert parse_wish("kettle") is None
 
 
+def test_a_small_typed_power_limits_the_energy_of_a_day_at_home():
+    """100 W take 2.5 kWh in the 25 hours of the longest day, and not the 7 kWh of one person."""
+    for days in (1, 3):
+        small = parse_wish(f"{AWAY} one person 100 W {days} days")
+        assert small.protected_energy_wh == 2500 * days
+        assert small.run_s == days * LONGEST_DAY_S
+
+
 @pytest.mark.parametrize(
     ("request_", "sentence"),
     [

@@ -250,10 +250,6 @@ class Gaussian(Mechanism):
             return self.exact_epsilon
         return Fraction(self._epsilon_at(steps, touches > 1))
 
-    def rho_of(self, size: ChangeSize) -> float:
-        """ρ = Δ²/2σ² of concentrated differential privacy for the change `size`."""
-        return (self.steps_of(size.l2, size.touches) / self.sigma_steps) ** 2 / 2
-
     def halved(self) -> Self:
         """See `Mechanism.halved`."""
         broken = copy.copy(self)

@@ -311,10 +311,6 @@ class Mechanism(LossDistribution):
         """
         return self.epsilon_for(self.measure(size), size.touches)
 
-    def rho_of(self, size: ChangeSize) -> float:
-        """ρ of concentrated differential privacy of a change `size`; ε-privacy implies ρ = ε²/2."""
-        return self.epsilon_of(size) ** 2 / 2
-
     def halved(self) -> Self:
         """Return the same mechanism with noise of about half the width, which breaks its claim."""
         return type(self)(
