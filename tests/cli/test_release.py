@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 from fractions import Fraction
@@ -12,6 +13,7 @@ from scipy import stats
 
 import hushmeter as hm
 from hushmeter.files import write_table
+from hushmeter.formatting import format_two_digits, format_watts
 from hushmeter.home import LearntFrom
 from hushmeter.trace import digest
 from tests.cli.test_commands import run
@@ -321,7 +323,7 @@ def test_views_of_a_file(weeks, tmp_path):
     options = ("-e", "1.9", "--home", "evening", "--appliance", "kettle", "--views")
     done = release(weeks, out, *options)
     assert " 58.5  one use, at a known time" in done.stdout
-    assert "Mean standard errors: hours" in done.stdout
+    assert "Standard errors in a month of 30 days: hours" in done.stdout
     assert len(hm.read_release(out).view("months").values) == 2
     checked = run("verify", out)
     assert "follow from the noisy tables" in checked.stdout
@@ -331,7 +333,45 @@ def test_views_of_a_file(weeks, tmp_path):
     assert "are written as a folder" in file.stderr
     again = json.loads(release(weeks, out, *options, "--force", "--json").stdout)
     assert sum(entry["share"] for entry in again["tables"]) == pytest.approx(1)
-    assert again["mean_standard_errors"]["months"] < 1.5
+    assert again["largest_standard_errors"]["months"] < 1.5
+
+
+@pytest.fixture
+def months(tmp_path):
+    """Readings of April, May, June and one day of July, in a zone that keeps its clock."""
+
+    def write(length):
+        times = np.datetime64("2024-04-01T00:00") + np.arange(92 * 1440 // length) * length
+        lines = [f"{time},400" for time in times]
+        (tmp_path / "meter.csv").write_text("\n".join(["time,watts", *lines]) + "\n")
+        return tmp_path / "meter.csv", "--tz", "Africa/Lagos", "--hide", "kettle"
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("minutes", "purpose"),
+    [(30, "month"), (30, "day"), (30, "profile"), (30, None), (1440, "month"), (1440, "day")],
+)
+def test_a_month_has_the_same_error_in_advice_release_and_table(months, tmp_path, purpose, minutes):
+    """April and June have the 30 days for which `advise` states errors."""
+    out, wish = tmp_path / "shared", (*months(minutes), *(("--for", purpose) if purpose else ()))
+    advised = json.loads(run("advise", *wish, "--json").stdout)["advice"]["options"][0]
+    error = advised["errors"]["month_kwh"]
+    done = run("release", *wish, "-o", out).stdout
+    receipt = json.loads((out / "receipt.json").read_text())
+    assert receipt["errors"]["month_kwh"] == pytest.approx(error, rel=1e-9)
+    table = list(csv.DictReader((out / "months.csv").read_text().splitlines()))
+    assert [row["month"] for row in table] == ["2024-04", "2024-05", "2024-06", "2024-07"]
+    april, may, june, _ = (float(row["kwh_standard_error"]) for row in table)
+    assert april == june == pytest.approx(error, abs=1e-6)
+    assert may == pytest.approx(error, rel=0.02)
+    if minutes < 1440 or purpose == "month":
+        assert f"{format_two_digits(error)} kWh" in done
+    if purpose == "profile":
+        short = max(hm.read_release(out).view("typical-day").errors)
+        assert short > 3 * advised["errors"]["profile_w"]
+        assert f"Largest standard errors in this file: typical day {format_watts(short)}." in done
 
 
 def test_an_analyst_works_with_views_through_the_commands(weeks, tmp_path):

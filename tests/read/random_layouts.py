@@ -1,7 +1,11 @@
 """Files in layouts that nobody designed, and a person who follows the reader's advice.
 
 Every choice is random: the language, the words, the separator, the form of the times, which columns
-stand beside the meter, where the unit is stated. The words are those of portal_words.toml.
+stand beside the meter, where the unit is stated. The words are those of portal_words.toml, which
+were taken from public documents of portals. They are not foreign to the reader: 75 out of 100 words
+of the generated headers stand in its words.toml too, 92 of the English and 57 of the Swedish ones.
+So the generator tests new layouts of mostly known words, and not a language that the reader does
+not know.
 """
 
 from __future__ import annotations
@@ -19,9 +23,14 @@ import numpy as np
 
 from hushmeter.errors import HushmeterError
 from hushmeter.read import ReadOptions, read_bytes
+from hushmeter.read.headers import has_word, load_words, split_words
 
 WORDS = tomllib.loads(Path(__file__).with_name("portal_words.toml").read_text(encoding="utf-8"))
 ROUNDS = 3
+HEADERS = (
+    "stamp", "end", "date", "clock", "drawn", "fed", "made", "tariffs", "price", "other", "meter",
+    "quality", "direction", "directions", "unit", "counter",
+)  # fmt: skip
 
 
 @dataclass
@@ -383,6 +392,19 @@ def judge(made: RandomFile, found) -> str:
     if abs(off) > 0.01 * made.interval_s:
         wrong.append(f"start {off / 3600:+.2f} h off")
     return "wrong: " + ", ".join(wrong) if wrong else "right"
+
+
+def known_words(languages) -> float:
+    """Share of the words of the headers of some languages that stand in the reader's own lists."""
+    words = {
+        word
+        for language in languages
+        for part in HEADERS
+        for text in np.ravel(WORDS[language][part])
+        for word in split_words(str(text))
+        if word[0].isalpha()
+    }
+    return float(np.mean([has_word(word, *load_words()["words"]) for word in words]))
 
 
 def random_file(seed: int) -> RandomFile:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from tests.read.random_layouts import follow, random_file
+from tests.read import random_layouts
+from tests.read.random_layouts import WORDS, follow, known_words, random_file
 
 
 def outcomes(seeds):
@@ -18,6 +19,14 @@ def outcomes(seeds):
         if verdict.startswith("wrong"):
             wrong.append((seed, verdict, made.recipe, sentence[:200]))
     return counts, wrong
+
+
+def test_the_stated_share_of_known_words_is_the_measured_one():
+    shares = [known_words(names) for names in (WORDS, ["English"], ["Swedish"])]
+    every, english, swedish = (round(100 * share) for share in shares)
+    stated = " ".join(random_layouts.__doc__.split())
+    assert f"{every} out of 100 words of the generated headers" in stated
+    assert f"{english} of the English and {swedish} of the Swedish ones" in stated
 
 
 def test_three_hundred_random_layouts():

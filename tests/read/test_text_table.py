@@ -68,6 +68,21 @@ def test_what_is_no_table_of_readings(save, data, message):
         read_meter(save(data.encode()))
 
 
+@pytest.mark.parametrize("value", [",145", "-,145", "0,145"])
+def test_a_decimal_comma_that_splits_a_number_is_refused(save, value):
+    """Some rows have whole values: they alone would be read, and all others would be gaps."""
+    rows = [f"{second},{value if i % 10 else '1'},A,grid" for i, second in enumerate(SECONDS)]
+    with pytest.raises(
+        DataError, match="rows of 5 cells under a header of 4: numbers with decimal"
+    ):
+        read_meter(save("\n".join(["timestamp,watts,quality,place", *rows]).encode()))
+
+
+def test_an_empty_cell_and_a_trailing_delimiter_are_no_split_number(save):
+    rows = "\n".join(f"{second},,50," for second in SECONDS)
+    assert read_meter(save(f"timestamp,note,watts\n{rows}\n".encode())).readings.mean() == 50
+
+
 def test_too_many_columns_are_refused(save):
     wide = ",".join(f"c{i}" for i in range(5000)) + "\n" + ",".join("1" * 5000) + "\n"
     with pytest.raises(DataError, match="5000 columns, more than 4096"):

@@ -43,6 +43,18 @@ if TYPE_CHECKING:
 AUDITED_W = 10.0
 """The change that an audit protects if --sensitivity is not given [W]."""
 
+PURPOSE_OF_VIEW = {
+    "hours": "hour",
+    "days": "day",
+    "months": "month",
+    "typical-day": "profile",
+    "register": "register",
+}
+"""The purpose whose standard error `advise` states for a view."""
+
+LARGER = 1.1
+"""Largest standard error in a file, as a multiple of the stated one, from which it is printed."""
+
 
 @takes_reader_options()
 @takes_request()
@@ -202,7 +214,7 @@ def _print_json(
         "files": [str(file) for file in files],
     }
     if done.promise.joint:
-        fields["mean_standard_errors"] = {v.name: float(v.errors.mean()) for v in done.views}
+        fields["largest_standard_errors"] = {v.name: float(v.errors.max()) for v in done.views}
     print_json(fields)
 
 
@@ -242,17 +254,30 @@ def _print_left(recording: Recording, promise: Promise) -> None:
 
 
 def _sizes(done: Release) -> list[str]:
-    """The standard errors of the views, and one released month or day with its error."""
+    """The standard errors as `advise` states them, larger ones of the file, and one value."""
     from hushmeter.releases.purposes import PURPOSES
 
-    text = {"W": PURPOSES["hour"].text, "kWh": PURPOSES["day"].text}
     if done.promise.exact:
         sentences = ["All sums are exact."]
     else:
-        sizes = (
-            f"{v.name.replace('-', ' ')} {text[v.unit](float(v.errors.mean()))}" for v in done.views
-        )
-        sentences = [f"Mean standard errors: {', '.join(sizes)}."]
+        text = {"W": PURPOSES["hour"].text, "kWh": PURPOSES["day"].text}
+        stated, larger = [], []
+        for view in done.views:
+            title, write, most = view.name.replace("-", " "), text[view.unit], view.errors.max()
+            purpose = PURPOSE_OF_VIEW.get(view.name)
+            usual = done.promise.errors.of(purpose) if purpose else None
+            if usual is not None:
+                stated.append(f"{title} {write(usual)}")
+            if usual is None or most > LARGER * usual:
+                larger.append(f"{title} {write(float(most))}")
+        sentences = [
+            f"{what}: {', '.join(sizes)}."
+            for what, sizes in (
+                ("Standard errors in a month of 30 days", stated),
+                ("Largest standard errors in this file", larger),
+            )
+            if sizes
+        ]
     for name in ("months", "days"):
         if name in done.view_names:
             view = done.view(name)

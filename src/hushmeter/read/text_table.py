@@ -518,10 +518,14 @@ def _is_other_header(row: Sequence[str], header: Sequence[str]) -> bool:
 
 
 def _refuse_split_numbers(rows: Sequence[Sequence[str]], width: int, path: Path) -> None:
-    """Refuse rows that are a cell too long and have two whole numbers side by side: 0,25."""
+    """Refuse rows that are a cell too long and have a whole number behind another: 0,25 or ,25."""
     long = [row for row in rows if len(row) > width > 1]
     split = sum(
-        any(one.isdigit() and two.isdigit() for one, two in pairwise(row[:width])) for row in long
+        any(
+            two.isdigit() and (one.isdigit() or (one in ("", "-") and _filled(row[width:])))
+            for one, two in pairwise(row[:width])
+        )
+        for row in long
     )
     if split > 0.5 * sum(_filled(row) for row in rows):
         raise DataError(
