@@ -79,6 +79,13 @@ def test_a_decimal_comma_that_splits_a_number_is_refused(save, value, last):
         read_meter(save("\n".join(["timestamp,watts,quality,place", *rows]).encode()))
 
 
+@pytest.mark.parametrize("form", ["{}", "2024-01-01 00:{:02}"])
+def test_a_row_of_readings_above_the_header_is_not_lost(save, form):
+    first, *others = [f"{form.format(n)},400.5" for n in range(10, 50)]
+    with pytest.raises(DataError, match="has a row of readings above its header"):
+        read_meter(save("\n".join(["my meter", first, "timestamp,watts", *others]).encode()))
+
+
 def test_an_empty_cell_and_a_trailing_delimiter_are_no_split_number(save):
     rows = "\n".join(f"{second},,50," for second in SECONDS)
     assert read_meter(save(f"timestamp,note,watts\n{rows}\n".encode())).readings.mean() == 50

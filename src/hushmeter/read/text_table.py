@@ -369,6 +369,13 @@ def find_frame(rows: Sequence[Sequence[str]], path: Path) -> Frame:
         names = [f"column_{i}" for i in range(width)]
         above = tuple(" ".join(row) for row in rows[:first] if _filled(row))
         return Frame(tuple(names), (), first, None, above, best)
+    for i in range(header):
+        alike = places[i] == best if best else set(kinds[i]) == {"number"}
+        if is_data[i] and alike and len(_trimmed(rows[i])) == width:
+            raise DataError(
+                f"{path} has a row of readings above its header, {' '.join(rows[i])[:60]!r}: put "
+                "the header above all rows."
+            )
     top, names, context = _join_headers(rows, kinds, header)
     above = tuple(" ".join(c for c in row if c) for row in rows[:top] if _filled(row))
     data = [i for i in range(first, len(rows)) if is_data[i]]
