@@ -57,7 +57,7 @@ def test_a_trailing_delimiter_and_an_index_are_no_appliances(save):
     ("data", "message"),
     [
         (lines(";", "400,5") + "1704070800;1,234.5\n", r"is '1,234.5' in row 50, neither a number"),
-        (lines(value="400,5"), "a row of 3 cells under a header of 2"),
+        (lines(value="400,5"), "rows of 3 cells under a header of 2: numbers with decimal"),
         (lines(value="x"), "'watts' is 'x' in row 0, neither a number"),
         ("\n \n\n", "it is empty"),
         ("timestamp\n5\n6\n", "has no time column"),
@@ -68,14 +68,22 @@ def test_what_is_no_table_of_readings(save, data, message):
         read_meter(save(data.encode()))
 
 
+@pytest.mark.parametrize("last", ["grid", "$0.1"])
 @pytest.mark.parametrize("value", [",145", "-,145", "0,145"])
-def test_a_decimal_comma_that_splits_a_number_is_refused(save, value):
+def test_a_decimal_comma_that_splits_a_number_is_refused(save, value, last):
     """Some rows have whole values: they alone would be read, and all others would be gaps."""
-    rows = [f"{second},{value if i % 10 else '1'},A,grid" for i, second in enumerate(SECONDS)]
+    rows = [f"{second},{value if i % 10 else '1'},A,{last}" for i, second in enumerate(SECONDS)]
     with pytest.raises(
         DataError, match="rows of 5 cells under a header of 4: numbers with decimal"
     ):
         read_meter(save("\n".join(["timestamp,watts,quality,place", *rows]).encode()))
+
+
+@pytest.mark.parametrize("form", ["{}", "2024-01-01 00:{:02}"])
+def test_a_row_of_readings_above_the_header_is_not_lost(save, form):
+    first, *others = [f"{form.format(n)},400.5" for n in range(10, 50)]
+    with pytest.raises(DataError, match="has a row of readings above its header"):
+        read_meter(save("\n".join(["my meter", first, "timestamp,watts", *others]).encode()))
 
 
 def test_an_empty_cell_and_a_trailing_delimiter_are_no_split_number(save):

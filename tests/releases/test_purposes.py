@@ -85,6 +85,16 @@ def test_views_have_the_published_ratios_to_hours_alone():
     assert ratios == pytest.approx([1.10, 0.634, 0.126, 0.573, 0.40], rel=0.015)
 
 
+@pytest.mark.parametrize("tables", [("year",), ("months", "year"), ("days", "months", "year")])
+def test_the_sum_of_a_year_does_not_make_its_months_more_exact(tables):
+    """A year with many months says little about one of them."""
+    year = hm.Trace(np.full(366 * 24, 300.0), 3600.0, "2024-01-01T00:00Z")
+    promise = wish(tables=("hours", *tables)).resolve(hm.metered(year))
+    months = promise.release(year, rng=0).view("months").errors
+    assert np.sqrt(np.mean(months**2)) == pytest.approx(promise.errors.month_kwh, rel=0.1)
+    assert months[3] < 1.001 * promise.errors.month_kwh
+
+
 def test_days_cost_five_times_less_as_daily_readings():
     """0.207 kWh against 1.015 kWh for the kettle's run."""
     daily, hourly = (

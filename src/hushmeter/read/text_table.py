@@ -165,8 +165,6 @@ def table_of_rows(
             blocks[-1].append(row)
         else:
             left += 1
-    width = len(frame.names) if frame.header is None else len(written[frame.header])
-    _refuse_split_numbers(written[frame.first :], width, path)
     notes = (_note_footers(left),) if left else ()
     tables = [
         RawTable(
@@ -371,11 +369,18 @@ def find_frame(rows: Sequence[Sequence[str]], path: Path) -> Frame:
         names = [f"column_{i}" for i in range(width)]
         above = tuple(" ".join(row) for row in rows[:first] if _filled(row))
         return Frame(tuple(names), (), first, None, above, best)
+    for i in range(header):
+        alike = places[i] == best if best else set(kinds[i]) == {"number"}
+        if is_data[i] and alike and len(_trimmed(rows[i])) == width:
+            raise DataError(
+                f"{path} has a row of readings above its header, {' '.join(rows[i])[:60]!r}: put "
+                "the header above all rows."
+            )
     top, names, context = _join_headers(rows, kinds, header)
     above = tuple(" ".join(c for c in row if c) for row in rows[:top] if _filled(row))
-    beyond = [
-        kind for i in range(first, len(rows)) if is_data[i] for kind in kinds[i][len(names) :]
-    ]
+    data = [i for i in range(first, len(rows)) if is_data[i]]
+    _refuse_split_numbers([rows[i] for i in data], len(rows[header]), path)
+    beyond = [kind for i in data for kind in kinds[i][len(names) :]]
     if "word" in beyond and not {"number", "time"} & set(beyond):
         # Words behind the last name, such as a tariff; a number there would be a split decimal.
         more = width - len(names)
@@ -527,7 +532,7 @@ def _refuse_split_numbers(rows: Sequence[Sequence[str]], width: int, path: Path)
         )
         for row in long
     )
-    if split > 0.5 * sum(_filled(row) for row in rows):
+    if split > 0.5 * len(rows):
         raise DataError(
             f"{path} has rows of {len(long[0])} cells under a header of {width}: numbers with "
             "decimal commas may be split; put them in quotes, or use another delimiter."

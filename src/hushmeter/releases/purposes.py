@@ -21,7 +21,7 @@ where the register is the root mean square over all N cells.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -149,7 +149,10 @@ def errors_of(promise: Promise) -> Errors:
     if len(promise.tables) == 1 and promise.tables[0].name == CELLS:
         return independent_errors(promise.noise.std, promise.cells.interval_s)
     month = model_month(promise.cells.interval_s)
-    fit, in_hour = promise.fit(month), SECONDS_PER_HOUR / month.interval_s
+    # The sum of a year would be one more sum of this month, which it is not in a longer file.
+    parts = tuple(entry for entry in promise.tables if entry.name != "year") or promise.tables
+    fit = replace(promise, tables=parts).fit(month)
+    in_hour = SECONDS_PER_HOUR / month.interval_s
     days, months, profile = make_tables(("days", "months", "typical-day"), month)
     cell, day, whole, hour, register = (
         # The sums of a day may be exact: its variance is then zero up to a rounding error.
