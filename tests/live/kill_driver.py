@@ -22,13 +22,15 @@ from typing import Any
 import numpy as np
 
 from hushmeter.ledger import DayChange, open_ledger
+from hushmeter.live import delivery as delivery_module
 from hushmeter.live import mqtt as mqtt_module
 from hushmeter.live import service as service_module
 from hushmeter.live import state as state_module
 from hushmeter.live.addresses import FolderSink, LineSource, Sink
+from hushmeter.live.delivery import LedgerAccount
 from hushmeter.live.mqtt import MqttSink, parse_mqtt
 from hushmeter.live.payloads import make_parser
-from hushmeter.live.service import Feed, LedgerAccount, Service
+from hushmeter.live.service import Feed, Service
 from hushmeter.live.state import Item, State, WindowRow
 from hushmeter.live.stream import Terms
 from tests.live.broker import Broker
@@ -111,7 +113,8 @@ class Bench:
             place = [str(self.broker.port), str(folder / "received.txt")]
             self._receiver = subprocess.Popen([sys.executable, "-c", SUBSCRIBER, *place])
         # Waiting times are short, so that many kills fit into a test.
-        service_module.RETRY_S, mqtt_module.WAIT_S = 0.05, 0.5
+        delivery_module.RETRY_S, mqtt_module.WAIT_S = 0.05, 0.5
+        service_module.RETRY_S = delivery_module.RETRY_S
         mqtt_module.RECONNECT_S, mqtt_module.RETAINED_S = (0.05, 0.05), 0.2
 
     def run_stream(self) -> None:

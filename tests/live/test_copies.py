@@ -8,9 +8,10 @@ import pytest
 from hushmeter.errors import DataError
 from hushmeter.ledger import DayChange, open_ledger
 from hushmeter.live.addresses import FolderSink, LineSource
+from hushmeter.live.delivery import LedgerAccount
 from hushmeter.live.mqtt import MqttSink, parse_mqtt
 from hushmeter.live.payloads import make_parser
-from hushmeter.live.service import Feed, LedgerAccount, Service
+from hushmeter.live.service import Feed, Service
 from hushmeter.live.state import StaleStateError, State
 from tests.live.broker import Broker, Subscriber, needs_broker
 from tests.live.streams import Witness, make_terms, make_trace, write_table

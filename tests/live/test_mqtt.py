@@ -95,7 +95,7 @@ def test_a_day_gives_hours_and_a_day_like_the_file(broker, tmp_path, interval_s)
 @needs_broker
 @pytest.mark.parametrize("kills", [3, pytest.param(40, marks=pytest.mark.slow)])
 def test_the_broker_may_die_at_any_moment(broker, tmp_path, kills, monkeypatch):
-    monkeypatch.setattr("hushmeter.live.service.RETRY_S", 0.2)
+    monkeypatch.setattr("hushmeter.live.delivery.RETRY_S", 0.2)
     monkeypatch.setattr("hushmeter.live.mqtt.WAIT_S", 0.5)
     terms = make_terms(interval_s=900.0)
     hours = 8 * kills

@@ -15,8 +15,9 @@ from hushmeter.errors import DataError, InputError
 from hushmeter.home import LearntFrom
 from hushmeter.ledger import DayChange, open_ledger
 from hushmeter.live.addresses import HttpSink, LineSource, SinkError
+from hushmeter.live.delivery import LedgerAccount
 from hushmeter.live.payloads import make_parser
-from hushmeter.live.service import Feed, LedgerAccount, Service
+from hushmeter.live.service import Feed, Service
 from hushmeter.live.state import Item, State, read_state
 from tests.live.streams import (
     BEGIN,
@@ -517,7 +518,7 @@ class BadReceiver:
 
 def test_a_receiver_that_hangs_drips_or_redirects_stops_no_other(tmp_path, monkeypatch):
     """The first windows wait in a receiver for as long as the test likes; all others go on."""
-    monkeypatch.setattr("hushmeter.live.service.LAST_WAIT_S", 0.2)
+    monkeypatch.setattr("hushmeter.live.delivery.LAST_WAIT_S", 0.2)
     monkeypatch.setattr("hushmeter.live.addresses.HTTP_WAIT_S", 600.0)
     hanging, dripping = BadReceiver(), BadReceiver(b"x")
     server = HTTPServer(("127.0.0.1", 0), Redirect)
@@ -583,7 +584,7 @@ class Receiver(BaseHTTPRequestHandler):
 
 
 def test_values_are_posted_in_order_and_again_after_a_failure(tmp_path, monkeypatch):
-    monkeypatch.setattr("hushmeter.live.service.RETRY_S", 0.0)
+    monkeypatch.setattr("hushmeter.live.delivery.RETRY_S", 0.0)
     Receiver.seen = []
     server = HTTPServer(("127.0.0.1", 0), Receiver)
     thread = threading.Thread(target=server.serve_forever)

@@ -10,8 +10,9 @@ import hushmeter as hm
 from hushmeter.errors import InputError
 from hushmeter.ledger import DayChange, open_ledger
 from hushmeter.live.addresses import FolderSink, LineSource
+from hushmeter.live.delivery import LedgerAccount
 from hushmeter.live.payloads import make_parser
-from hushmeter.live.service import Feed, LedgerAccount, Service
+from hushmeter.live.service import Feed, Service
 from hushmeter.live.state import State, read_state
 from hushmeter.live.stream import read_terms, watch_windows
 from hushmeter.noise.gaussian import joint_epsilon, joint_odds

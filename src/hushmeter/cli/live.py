@@ -131,8 +131,9 @@ def live(
     """
     from hushmeter.checks import seconds
     from hushmeter.live.addresses import open_sink, open_source, read_times
+    from hushmeter.live.delivery import LedgerAccount, Log
     from hushmeter.live.payloads import PayloadOptions, make_parser
-    from hushmeter.live.service import Feed, LedgerAccount, Log, Service
+    from hushmeter.live.service import Feed, Service
     from hushmeter.live.state import State
     from hushmeter.live.stream import Terms
     from hushmeter.privacy.units import Metered
