@@ -337,6 +337,16 @@ def test_a_file_is_read_back(tmp_path, suffix):
     assert not is_release(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["out.csv", "out"])
+def test_a_release_of_another_version_is_still_a_release(tmp_path, name):
+    make_release(1.0).save(tmp_path / name)
+    receipt = receipt_path(tmp_path / name)
+    receipt.write_text(receipt.read_text().replace(SCHEMA, "hushmeter-receipt-99"))
+    assert is_release(tmp_path / name)
+    receipt.write_text(receipt.read_text().replace("hushmeter-receipt-99", "another-schema-1"))
+    assert not is_release(tmp_path / name)
+
+
 def test_exact_days_are_a_file_that_rounds_nothing(tmp_path):
     home = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)], 20.0)
     request = hm.Request(epsilon=1, home=home, span="when", every="1h", mechanism="gaussian")

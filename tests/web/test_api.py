@@ -356,6 +356,13 @@ def test_other_noise_has_the_limit_of_any_attacker_alone(client, evening, mechan
         assert scale == noise.scale
 
 
+def test_the_odds_of_a_wish_do_not_change_the_bounds(client, evening):
+    request = {"home": evening["home"], "points": 5, "hide": ["kettle"]}
+    found = client.post("/api/bounds", json=request | {"odds": 0.6}).json()
+    assert found == client.post("/api/bounds", json=request).json()
+    assert len(found["epsilon"]) == 5
+
+
 def test_bounds_follow_the_released_interval(client, evening):
     request = {"home": evening["home"], "points": 5, "every": "15min", "span": "run"}
     found = client.post("/api/bounds", json=request).json()

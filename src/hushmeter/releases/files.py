@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from hushmeter.checks import FloatArray
     from hushmeter.releases.promise import Promise
 
+ANY_SCHEMA = SCHEMA.rstrip("0123456789")
 TIMES = "cells.csv"
 DECIMALS = {"W": 3, "kWh": 6}
 """Decimals of the estimates and standard errors in the files of a folder."""
@@ -95,10 +96,10 @@ def refuse_existing(data: Path, force: bool) -> None:
 
 
 def is_release(path: Path) -> bool:
-    """True if a folder or a file has the public receipt of a release."""
+    """True if a folder or a file has the public receipt of a release, of whatever version."""
     with suppress(OSError, ValueError):
         fields = parse_json(receipt_path(path).read_bytes())
-        return isinstance(fields, dict) and fields.get("schema") == SCHEMA
+        return isinstance(fields, dict) and str(fields.get("schema")).startswith(ANY_SCHEMA)
     return False
 
 
@@ -386,7 +387,7 @@ def find_earlier_releases(folder: Path, trace: Trace) -> list[EarlierRelease]:
         with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
             fields: Any = parse_json(path.read_bytes())
             receipt = fields["receipt"]
-            if fields["schema"] != PRIVATE_SCHEMA or receipt["kind"] != "release":
+            if receipt["kind"] != "release":
                 continue
             days = overlapping_days(trace, fields["input"])
             if days:

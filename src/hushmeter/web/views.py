@@ -273,7 +273,8 @@ def find_bounds(given: schemas.BoundsRequest, session: Session | None) -> schema
     noise only the limit of any attacker is known.
     """
     home, facts = schemas.to_home(given.home), _facts(given, session)[0]
-    request = to_request(given.model_copy(update={"epsilon": MAX_EPSILON}))
+    # Every ε is asked for in turn, so that the odds of a wish choose nothing here.
+    request = to_request(given.model_copy(update={"epsilon": MAX_EPSILON, "odds": None}))
     unit, laplace = request.unit(facts), request.resolve(facts).noise.paper_bounds
     points = given.points if laplace else min(given.points, FEW_POINTS)
     epsilon = np.geomspace(LEAST_EPSILON, MAX_EPSILON, points)
