@@ -361,7 +361,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="which sample is taken")
     parser.add_argument("--jobs", type=int, default=1, help="how many mutants are tried at once")
     parser.add_argument("--limit", type=float, default=600.0, help="longest run of tests [s]")
-    parser.add_argument("--only", default="", help="part of a module's path, such as noise/laplace")
+    parser.add_argument("--only", default="", help="part of a module's path, such as noise/pure")
     parser.add_argument("--again", action="store_true", help="try earlier survivors again")
     given = parser.parse_args()
 

@@ -19,7 +19,7 @@ from hushmeter.formatting import (
     format_watts,
 )
 from hushmeter.noise.losses import DELTA, Composition
-from hushmeter.privacy.accounting import ApplianceAccount
+from hushmeter.privacy import ApplianceAccount
 from hushmeter.privacy.units import Unit
 from hushmeter.releases.promise import Promise
 from hushmeter.releases.receipt import Receipt, describe_readings, receipt_lines
