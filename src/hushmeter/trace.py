@@ -45,7 +45,7 @@ LEAST_PRESENT = 0.9
 that one lost reading does not cost an hour and no value decides which intervals are used."""
 TIME, METER, STATE = "timestamp", "watts", " on"
 """Names of the columns of times and readings, and the ending of those of states, in tables."""
-DRAWN_POINTS = 200
+DRAWN_POINTS, NAMES_SHOWN = 200, 6
 
 
 @dataclass(frozen=True)
@@ -665,10 +665,10 @@ def _regular_steps(times: TimeArray, interval_s: float | None) -> tuple[float, I
     return interval, steps
 
 
-def _shortened(names: tuple[str, ...], most: int = 6) -> str:
+def _shortened(names: tuple[str, ...]) -> str:
     """The first names, and how many more there are."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+    return ", ".join(names[:NAMES_SHOWN]) + more
 
 
 def jumps(

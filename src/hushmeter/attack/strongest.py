@@ -32,8 +32,8 @@ NO_DATA = "no data"
 QUICK = ("bayes", "sparse-hmm")
 """Candidates that learn within seconds and need no PyTorch."""
 
-FOLDS = 3
-"""Number of copies of a candidate, each of which answers a third of the days that decide and has
+FOLDS = 5
+"""Number of copies of a candidate, each of which answers a fifth of the days that decide and has
 learnt from all others."""
 
 MOST_BLOCKS = 14
@@ -92,7 +92,7 @@ class Strongest(Attacker):
         As in `Bayes`.
     candidates : sequence of str or "quick", optional
         Names of attackers, the simplest first. By default these are `bayes`, `sparse-hmm` and, if
-        PyTorch is installed, `tcn`, whose four trainings take five to six minutes. "quick" leaves
+        PyTorch is installed, `tcn`, whose six trainings take about nine minutes. "quick" leaves
         `tcn` out.
     seed : int
         Seed of the candidates and of the simulated noise on the held-back data.
@@ -104,11 +104,11 @@ class Strongest(Attacker):
     fitted_ : dict
         Candidates that learnt from all training data, by name.
     held_back_ : dict
-        Copies of each candidate; each has not seen a third of the days that decide.
+        Copies of each candidate; each has not seen a fifth of the days that decide.
     blocks_ : tuple of (fold, readings, states, run_starts)
         The readings that decide, and the copy that answers them.
     guess_ : array of bool, shape (N,)
-        The guess without data: whether each appliance is on in most readings of every third of the
+        The guess without data: whether each appliance is on in most readings of every fifth of the
         training data.
     left_out_ : dict
         Candidates that could not learn from the training data, with the reason.
@@ -117,8 +117,8 @@ class Strongest(Attacker):
 
     Notes
     -----
-    The training data is cut into days, or into six parts if it is shorter than six days. At most 14
-    of them decide, in three folds. Each candidate answers every fold after it has learnt from all
+    The training data is cut into days, or into five parts if it is shorter than five days. At most
+    14 of them decide, in five folds. Each candidate answers every fold after it has learnt from all
     other data, with simulated noise of the known distribution and exactly the settings with which
     it attacks. The guess without data is one more candidate, the simplest.
 
@@ -319,12 +319,12 @@ def _check_names(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def cut_blocks(trace: Trace) -> list[slice]:
-    """Cut training data into blocks of about a day, at least two for each fold.
+    """Cut training data into blocks of about a day, at least one for each fold.
 
-    Data of fewer readings is one block, which is judged although it was learnt from.
+    Data of fewer than ten readings is one block, which is judged although it was learnt from.
     """
     days = int(len(trace) * trace.interval_s / SECONDS_PER_DAY)
-    count = max(2 * FOLDS, days) if len(trace) >= 2 * FOLDS else 1
+    count = max(FOLDS, days) if len(trace) >= 2 * FOLDS else 1
     edges = np.linspace(0, len(trace), count + 1).astype(np.int64).tolist()
     return [slice(*edge) for edge in pairwise(edges)]
 
@@ -360,7 +360,7 @@ def sample_noise(mechanism: NoiseDistribution | None, size: int, seed: int) -> F
 
 
 def _guess(truth: BoolArray) -> BoolArray:
-    """Appliances that are on in most readings of every third of the training data.
+    """Appliances that are on in most readings of every fifth of the training data.
 
     If an appliance is on about half of the time, "always off" loses less when habits change.
     """

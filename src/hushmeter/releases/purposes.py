@@ -486,29 +486,10 @@ def expect_cost(
     """
     interval_s = positive("interval_s", interval_s)
     price = non_negative("price_per_kwh", price_per_kwh)
-    daily = _sum_error(mechanism, SECONDS_PER_DAY / interval_s, interval_s)
-    days = DAYS_PER_MONTH * SECONDS_PER_DAY / interval_s
-    monthly = _sum_error(mechanism, days, interval_s)
-    per_hour = SECONDS_PER_HOUR / interval_s
-    return Cost(
-        interval_s=interval_s,
-        reading_w=mechanism.mean_abs,
-        hourly_w=_mean_abs_of_sum(mechanism, per_hour) / per_hour,
-        daily_kwh=daily,
-        monthly_kwh=monthly,
-        monthly_bill=monthly * price,
-        price_per_kwh=price,
-    )
-
-
-def _mean_abs_of_sum(mechanism: Mechanism, readings: float) -> float:
-    """E|Σ n| [W] of a number of independent readings; a number below 1 is a part of one."""
-    if readings <= 1:
-        return mechanism.mean_abs * readings
-    return mechanism.std * math.sqrt(2 * readings / math.pi)
-
-
-def _sum_error(mechanism: Mechanism, readings: float, interval_s: float) -> float:
-    """E|Σ n| of a number of independent readings as energy [kWh]."""
-    joules = _mean_abs_of_sum(mechanism, readings) * interval_s
-    return joules / SECONDS_PER_HOUR / 1000
+    # A single value is not a sum, so its error is not normal.
+    single: dict[str, float] = {"reading_w": mechanism.mean_abs}
+    if interval_s >= SECONDS_PER_HOUR:
+        single["hourly_w"] = mechanism.mean_abs
+    if interval_s >= SECONDS_PER_DAY:
+        single["daily_kwh"] = mechanism.mean_abs * SECONDS_PER_DAY / JOULES_PER_KWH
+    return replace(independent_errors(mechanism.std, interval_s).cost(price), **single)
