@@ -684,13 +684,7 @@ def jumps(
 
 def intervals_in(every: float | str, interval_s: float) -> int:
     """Return the number of intervals in `every`, such as "30min"; raise unless it is whole."""
-    length = seconds("every", every)
-    count = round(length / interval_s)
-    if count < 1 or abs(count * interval_s - length) > 1e-6 * length:
-        raise InputError(
-            f"every must be a whole multiple of the {interval_s:g} s interval, got {length:g} s."
-        )
-    return count
+    return round(nearest_multiple(every, interval_s, tolerance=1e-6) / interval_s)
 
 
 def nearest_multiple(

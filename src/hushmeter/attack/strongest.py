@@ -117,22 +117,19 @@ class Strongest(Attacker):
 
     Notes
     -----
-    The training data is cut into days, or into five parts if it is shorter than five days. At most
-    14 of them decide, in five folds. Each candidate answers every fold after it has learnt from all
-    other data, with simulated noise of the known distribution and exactly the settings with which
-    it attacks. The guess without data is one more candidate, the simplest.
+    At most 14 days of the training data decide, or five parts of less than five days. Each
+    candidate answers every fifth of them after it has learnt from all other data, with simulated
+    noise and exactly the settings with which it attacks. The guess without data is one more
+    candidate, the simplest.
 
     Candidates are compared by the mean over the appliances of Cohen's κ [1]_, the accuracy
     corrected for chance: it is zero for the guess and for answers that do not depend on the
     readings. The choice is the simplest candidate whose κ is at most one standard error over the
-    days (bootstrap) below the highest one [2]_: few days cannot tell candidates apart, and then the
-    simple one stays. Where the accuracy α of a candidate is more than one standard error below that
-    of the guess, the guess first replaces its answers about as few appliances as necessary.
-
-    Nothing is chosen on the readings that are attacked. If the home then behaves otherwise than in
-    training, which is common after less than some days of training, the accuracy can be below that
-    of the guess. `choose` returns the choice. `save` also writes the held-back readings, because
-    the choice depends on the noise.
+    days (bootstrap) below the highest one [2]_. Where the accuracy α of a candidate is more than
+    one standard error below that of the guess, the guess first replaces its answers about as few
+    appliances as necessary. If the home behaves otherwise than in training, which is common after
+    less than some days, the accuracy can still be below that of the guess. `save` also writes the
+    held-back readings, because the choice depends on the noise.
 
     References
     ----------
@@ -172,13 +169,7 @@ class Strongest(Attacker):
         self._choices: dict[Any, Choice] = {}
 
     def fit(self, trace: Trace) -> Self:
-        """Let every candidate learn from all training data and from the data without each fold.
-
-        Raises
-        ------
-        DataError
-            If no candidate can learn from the training data.
-        """
+        """Let every candidate learn from all training data and from the data without each fold."""
         return self.fit_with(trace, {})
 
     def fit_with(self, trace: Trace, known: Mapping[str, Attacker]) -> Self:
@@ -340,8 +331,7 @@ def leave_out(trace: Trace, parts: Iterable[slice]) -> Trace:
 def _shorten(blocks: Sequence[slice]) -> list[slice]:
     """Parts of blocks with at most `MOST_JUDGED` readings in all.
 
-    They move from the begin of the first block to the end of the last one, so that all times of
-    day decide.
+    They move from the begin of a block to its end, so that all times of day decide.
     """
     most, parts = max(1, MOST_JUDGED // len(blocks)), []
     for place, block in enumerate(blocks):
@@ -360,10 +350,8 @@ def sample_noise(mechanism: NoiseDistribution | None, size: int, seed: int) -> F
 
 
 def _guess(truth: BoolArray) -> BoolArray:
-    """Appliances that are on in most readings of every fifth of the training data.
-
-    If an appliance is on about half of the time, "always off" loses less when habits change.
-    """
+    """Appliances that are on in most readings of every fifth of the training data."""
+    # If an appliance is on about half of the time, "always off" loses less when habits change.
     shares = [part.mean(axis=0) for part in np.array_split(truth, FOLDS) if len(part)]
     guess: BoolArray = np.min(shares, axis=0) > 0.5
     return guess
@@ -394,20 +382,15 @@ def _mean_kappa(counts: IntArray, runs: BoolArray) -> FloatArray:
 
 
 def _standard_error(resampled: FloatArray, blocks: int) -> FloatArray:
-    """Standard error of a statistic that was resampled by blocks, along the last axis.
-
-    The spread of the resamples alone is too small by √((n − 1)/n).
-    """
+    """Standard error of a statistic that was resampled by blocks, along the last axis."""
+    # The spread of the resamples alone is too small by √((n − 1)/n).
     return np.asarray(resampled.std(axis=-1) * np.sqrt(blocks / max(1, blocks - 1)))
 
 
 def _weak_appliances(
     counts: IntArray, guess: IntArray, draws: IntArray, names: Sequence[str]
 ) -> BoolArray:
-    """As few appliances as necessary without which α is not clearly below that of the guess, (N,).
-
-    The accuracy is clearly lower if the difference exceeds one standard error over the blocks.
-    """
+    """As few appliances as necessary for α to be at most one standard error too low, (N,)."""
     gains = (counts - guess)[:, [0, 3]].sum(axis=1)
     sizes = counts.sum(axis=(1, 2))
     # Equal gains are ordered by name, so that the order of the appliances has no effect.

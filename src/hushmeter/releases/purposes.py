@@ -480,9 +480,8 @@ def expect_cost(
 
     Notes
     -----
-    The noise of different readings is independent. The sum of n readings therefore has the
-    standard deviation σ√n and, because it is nearly normal, the mean absolute error σ√(2n/π). The
-    relative error of an energy is thus much smaller than that of a reading.
+    The sum of n readings with independent noise has the standard deviation σ√n and, because it is
+    nearly normal, the mean absolute error σ√(2n/π).
     """
     interval_s = positive("interval_s", interval_s)
     price = non_negative("price_per_kwh", price_per_kwh)
