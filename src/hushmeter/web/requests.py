@@ -28,9 +28,9 @@ from hushmeter.releases.files import (
     private_path,
     release_contents,
 )
+from hushmeter.releases.purposes import parse_wish
 from hushmeter.releases.receipt import describe_promise
 from hushmeter.releases.request import Request
-from hushmeter.releases.wishes import parse_wish
 from hushmeter.trace import iso
 from hushmeter.web import schemas
 from hushmeter.web.schemas import ApplianceModel, HomeModel, PromiseRequest
