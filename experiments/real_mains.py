@@ -32,7 +32,7 @@ from hushmeter.plot.figure import BLUE, GREEN, GREY, ORANGE, RED, new_figure, sa
 from hushmeter.read import read_home_recording
 from hushmeter.scoring import bootstrap_intervals, score
 from hushmeter.study import COMPARED
-from hushmeter.study.figures.sources import busiest_circuits, label_circuits
+from hushmeter.study.figures import busiest_circuits, label_circuits
 from hushmeter.trace import SECONDS_PER_DAY, Trace
 
 if TYPE_CHECKING:

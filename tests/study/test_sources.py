@@ -194,7 +194,7 @@ def test_each_attacker_is_trained_once_for_all_cells(monkeypatch):
     calls = []
     fit = Hold.fit
     monkeypatch.setattr(Hold, "fit", lambda self, trace: calls.append(1) or fit(self, trace))
-    from hushmeter.study.definition import Contender, Study
+    from hushmeter.study.sweep import Contender, Study
 
     case = sources.find_eight(Setting(readings=240)).case
     study = Study("once", (case,), (Contender("hold", "hold"),), epsilons=(1.0, 0.1), seeds=3)

@@ -23,29 +23,25 @@ from hushmeter.plot.accuracy import SweepPanel, draw_panels
 from hushmeter.privacy.units import resolve_unit
 from hushmeter.scoring import block_means_interval
 from hushmeter.study.comparison import Comparison, Details, Interval, Statement, tell_rate
-from hushmeter.study.definition import Contender
 from hushmeter.study.figures import (
     CALM,
     EPSILONS,
+    MINUTE_S,
+    PAPER_S,
     Caption,
     ReproducedItem,
     Setting,
+    Source,
     choose_blocks,
     compare,
-)
-from hushmeter.study.figures.sources import (
-    MINUTE_S,
-    PAPER_S,
-    Source,
     find_building,
     tell_meaning,
     with_real_mains,
 )
-from hushmeter.study.sweep import paper_mechanism, release_on_grid
+from hushmeter.study.sweep import Contender, paper_mechanism, release_on_grid
 from hushmeter.theory.bounds import series_bounds
 from hushmeter.theory.performance import Performance, expected_accuracy
-from hushmeter.theory.series import series_limit
-from hushmeter.theory.universal import universal_limit
+from hushmeter.theory.universal import series_limit, universal_limit
 
 if TYPE_CHECKING:
     import pandas as pd
