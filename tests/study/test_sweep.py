@@ -203,8 +203,6 @@ def test_every_attacker_that_can_use_the_noise_knows_it_unless_the_study_says_ot
     ("line", "knows"),
     [
         ("", None),
-        ("told = true", True),
-        ("told = false", False),
         ("knows_noise = true", True),
         ("knows_noise = false", False),
     ],

@@ -533,9 +533,9 @@ def _gather(energy: FloatArray, masses: FloatArray) -> tuple[FloatArray, FloatAr
     return np.concatenate([low, high]), np.concatenate([weight - upper, upper])
 
 
-# The compiled controllers process one reading after the other. b is the battery power on the side of
-# the meter [W], positive while charging; e is the energy stored since the start [Wh]; h is the length of
-# a reading [h]; η_c and η_d are the efficiencies of charging and discharging. One step is
+# The compiled controllers process one reading after the other. b is the battery power on the side
+# of the meter [W], positive while charging; e is the energy stored since the start [Wh]; h is the
+# length of a reading [h]; η_c and η_d are the efficiencies of charging and discharging. A step is
 #
 #     e' = e + h·s(b),    s(b) = η_c·b for b ≥ 0, b/η_d for b < 0,
 #

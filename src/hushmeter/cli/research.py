@@ -1,4 +1,4 @@
-"""`hushmeter bounds`, `sweep`, `reproduce`, `report` and `cluster`: the theory, studies and pages."""
+"""`hushmeter bounds`, `sweep`, `reproduce`, `report` and `cluster`."""
 
 from __future__ import annotations
 

@@ -343,11 +343,10 @@ def _home(text: str, folder: Path) -> Home:
 
 def _contender(entry: dict[str, Any]) -> Contender:
     """The attacker of one [[attacker]] table."""
-    _known_keys(entry, {"name", "label", "parameters", "knows_noise", "told"}, "attacker entry")
+    _known_keys(entry, {"name", "label", "parameters", "knows_noise"}, "attacker entry")
     name = str(entry.get("name", ""))
     parameters = dict(entry.get("parameters", {}))
-    # Studies written before knows_noise had this name call it told.
-    knows = entry.get("knows_noise", entry.get("told"))
+    knows = entry.get("knows_noise")
     if not (knows is None or isinstance(knows, bool)):
         raise InputError(
             f"knows_noise of the attacker {name} must be true or false, got {knows!r}."
