@@ -535,13 +535,11 @@ def draw_centres(result: Stability | ReleasedClusters, title: str) -> Figure:
             axes.stairs(high, hours, baseline=low, color=ORANGE, fill=True, alpha=0.5)
             number = f"{counts[i]} ± {result.count_errors[i]:.0f}"
         axes.set_title(f"{i + 1}: {number} days", fontsize=7.5, loc="left", pad=2)
-        axes.set_xticks(np.linspace(0, centres.shape[1], 5)[:-1].round())
-        axes.spines[["top", "right"]].set_visible(False)
+        axes.set_xticks(np.linspace(0, centres.shape[1], 5).round())
         axes.tick_params(labelsize=7)
     figure.supxlabel("hour of the day", fontsize=9)
     figure.supylabel("kWh in the hour", fontsize=9)
-    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
-    return figure
+    return finish_figure(figure, panels, title)
 
 
 def centres_columns(result: Stability | ReleasedClusters) -> dict[str, Any]:
@@ -593,8 +591,7 @@ def draw_interchanges(result: Stability, title: str) -> Figure:
     bar = figure.colorbar(paint, ax=panels, shrink=0.75, pad=0.01)
     bar.set_label("share of the cluster's days that stay")
     _explain_moves(figure, result)
-    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
-    return figure
+    return finish_figure(figure, panels, title)
 
 
 def _explain_moves(figure: Figure, result: Stability) -> None:
@@ -691,7 +688,6 @@ def _draw_moves(
     axes.set_ylabel("mean hour of use", fontsize=8)
     axes.margins(0.08)
     axes.tick_params(labelsize=7)
-    axes.spines[["top", "right"]].set_visible(False)
 
 
 def largest_moves(level: LevelStability, most: int) -> list[tuple[int, int, float]]:
@@ -742,10 +738,10 @@ def draw_stability(result: Stability, title: str) -> Figure:
         _scale_axis(axes, data)
     left.set_ylabel("share")
     right.set_ylabel("agreement of noisy with clean clusters")
-    error.spines["top"].set_visible(False)
     handles = [h for axes in (left, right, error) for h in axes.get_legend_handles_labels()[0]]
     figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
-    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+    finish_figure(figure, (left, right), title)
+    error.spines["top"].set_visible(False)
     return figure
 
 
@@ -768,7 +764,6 @@ def _scale_axis(axes: Axes, data: dict[str, Any]) -> None:
     axes.minorticks_off()
     axes.set_xlabel("λ [kWh] and, below it, ε   (more private →)")
     axes.set_ylim(-0.02, 1.04)
-    axes.spines[["top", "right"]].set_visible(False)
 
 
 def stability_columns(result: Stability) -> dict[str, Any]:

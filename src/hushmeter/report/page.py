@@ -339,8 +339,6 @@ TITLE = "What the meter reveals"
 SHADES = 5
 LARGEST_SVG = 200_000
 """Above this size [bytes] a picture is embedded as PNG, which is smaller then."""
-NARROW = 9 * 160
-"""Width of a figure with one panel, as `save_figure` writes it [pixels]."""
 KINDS = {".svg": "image/svg+xml", ".png": "image/png"}
 STARTS = {".svg": b"<?xml", ".png": b"\x89PNG"}
 
@@ -488,16 +486,6 @@ def embed_file(stem: Path) -> str | None:
         if files[kind].is_file():
             return _embed_bytes(files[kind].read_bytes(), kind, files[kind].name)
     return None
-
-
-def is_narrow(stem: Path) -> bool:
-    """Return True if a saved figure has only one panel and need not fill the page."""
-    file = stem.with_name(stem.name + ".png")
-    if not file.is_file():
-        return False
-    with file.open("rb") as stream:
-        head = stream.read(24)
-    return int.from_bytes(head[16:20], "big") <= NARROW
 
 
 def embed_figure(figure: Figure) -> str:

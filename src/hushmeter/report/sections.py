@@ -41,7 +41,6 @@ from hushmeter.report.page import (
     embed_figure,
     embed_file,
     epsilons_of,
-    is_narrow,
     number,
     rate_appliances,
     reading,
@@ -516,7 +515,6 @@ def fill_paper(section: Section, results: Results) -> None:
             it=item.words,
             name=item_title(item.words.item),
             picture=picture,
-            narrow=is_narrow(stem),
             data=_data(item) if picture is None else None,
         )
 

@@ -100,43 +100,13 @@ def mean_limit(
     return float(universal_limit(home, mechanism, prior, readings=readings).mean())
 
 
-def universal_cap(
-    home: Home, mechanism: Mechanism, prior: ArrayLike = 0.5, *, readings: int = 1
-) -> FloatArray:
-    """The limit that differential privacy alone guarantees: `privacy_cap` at L·ε_i.
-
-    Parameters
-    ----------
-    home, mechanism, prior, readings
-        As in `universal_limit`; the mechanism must be purely differentially private.
-
-    Returns
-    -------
-    array, shape (N,)
-
-    Raises
-    ------
-    InputError
-        If the mechanism has δ > 0.
-
-    Notes
-    -----
-    ε_i is the privacy loss for a change by the power of appliance i, and L the number of readings.
-    """
-    count = whole("readings", readings)
-    if mechanism.delta > 0:
-        raise InputError("the cap needs pure differential privacy; use universal_limit.")
-    losses = [mechanism.epsilon_for(a.protected_power) for a in home.appliances]
-    return privacy_cap(count * np.array(losses), _priors(prior, len(home)))
-
-
 def privacy_cap(epsilon: ArrayLike, prior: ArrayLike = 0.5) -> FloatArray:
     """Largest probability max(π, 1 − π, 1/(1 + e^(−ε))) of a correct test of one bit under ε-DP.
 
     Parameters
     ----------
     epsilon : array_like
-        ε for a change of the bit.
+        ε for a change of the bit: L·ε_i for the state of appliance i in L readings.
     prior : array_like
         Prior probability π of one.
 
