@@ -109,9 +109,10 @@ def draw_panels(
         _draw_floors(axes, panel)
         for (name, found), look in zip(panel.bounds.items(), cycle(BOUND_LOOKS), strict=False):
             _draw_bounds(axes, panel.x, name, found, look)
-        for (name, curve), look in zip(panel.curves.items(), cycle(CURVE_LOOKS), strict=False):
+        curves = zip(panel.curves.items(), cycle(CURVE_LOOKS), strict=False)
+        for (name, curve), (color, dashes) in curves:
             known = np.isfinite(curve)
-            axes.plot(panel.x[known], curve[known], color=look[0], linestyle=look[1], linewidth=1.8,
+            axes.plot(panel.x[known], curve[known], color=color, linestyle=dashes, linewidth=1.8,
                       marker="" if known.all() else "_", markersize=9, label=name)  # fmt: skip
         axes.set_ylabel(WORDS.get(panel.measure, panel.measure))
         axes.set_ylim(*_limits(axes, panel))

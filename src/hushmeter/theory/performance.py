@@ -154,7 +154,7 @@ def exact_performance(
     if isinstance(attacker, MultiShot):
         if not attacker.is_plain:
             return None
-        known = np.zeros(len(attacker.home)) if initial_state is None else initial_state
+        known = np.zeros(len(attacker.home)) if initial_state is None else np.asarray(initial_state)
         correct = series_accuracy(attacker.home, trace, mechanism=mechanism, first_state=known)
         return _share(correct, initial_state)
     if isinstance(attacker, AidedIntegerProgram) and attacker.is_automaton:

@@ -525,9 +525,7 @@ def _verdict(judged: dict[float, list[Statement]]) -> tuple[str, str, str]:
         holding = [one.words + " (by α only)" * one.against_f1 for one in statements if one.holds]
         listed.append(f"at {every_s:g} s these hold: {', '.join(holding) or 'none'}")
     total, names = len(every), {"holds": "agrees", "does not hold": "differs"}
-    verdict = "in part"
-    if len(counts) == 1:
-        verdict = names.get(*counts, "undecided")
+    verdict = names.get(max(counts), "undecided") if len(counts) == 1 else "in part"
     reason = (
         f"of {total} statements, {counts['holds']} hold and {counts['does not hold']} do not; "
         f"undecided, because a 95 % interval contains zero: {counts['undecided']}."
