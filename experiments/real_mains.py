@@ -31,8 +31,7 @@ from hushmeter.noise import Laplace
 from hushmeter.plot.figure import BLUE, GREEN, GREY, ORANGE, RED, new_figure, save_figure
 from hushmeter.read import read_home_recording
 from hushmeter.scoring import bootstrap_intervals, score
-from hushmeter.study import COMPARED
-from hushmeter.study.figures.sources import busiest_circuits, label_circuits
+from hushmeter.study.figures import busiest_circuits, label_circuits
 from hushmeter.trace import SECONDS_PER_DAY, Trace
 
 if TYPE_CHECKING:
@@ -40,7 +39,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-ATTACKERS = ("all-off", *COMPARED, "rnn", "tcn", "strongest")
+ATTACKERS = (
+    "all-off", "one-shot", "multi-shot", "hierarchical", "co", "ip", "alip", "fhmm", "sparse-hmm",
+    "bayes", "rnn", "tcn", "strongest",
+)  # fmt: skip
 """Attackers of the benchmark by default: all that learn a home within two minutes."""
 
 PARAMETERS: Mapping[str, Mapping[str, Any]] = {"rnn": {"settings": {"most_readings": 20_000}}}

@@ -22,7 +22,7 @@ KINDS = {"stand-in": "On the stand-in", "real": "On real data"}
 SWEPT = {"fig3": "attacker", "fig4": "attacker", "fig5": "series", "fig6": "attacker"}
 MEANS = ("alpha", "f1", "expected", "alpha_floor", "hold_floor")
 ROBUST = "-robustness.csv"
-COLOURS = 64
+COLOURS = 256
 MOST_WORDS_OF_THE_PAGE = 5000
 OPENING = """\
 # The paper's figures, reproduced

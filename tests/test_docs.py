@@ -1,4 +1,4 @@
-"""Every name and every test file of the paper map exists."""
+"""Every row of the paper map has a verdict, and every name and test file in it exists."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PAPER_MAP = (ROOT / "docs" / "paper-map.md").read_text(encoding="utf-8")
-SYMBOLS = sorted(set(re.findall(r"`(hushmeter\.[\w.]+)`", PAPER_MAP)))
-FILES = sorted(set(re.findall(r"`(tests/[\w/.]+)`", PAPER_MAP)))
+SYMBOL, FILE = r"`(hushmeter\.[\w.]+)`", r"`(tests/[\w/.]+)`"
+SYMBOLS = sorted(set(re.findall(SYMBOL, PAPER_MAP)))
+FILES = sorted(set(re.findall(FILE, PAPER_MAP)))
 
 
 def resolve(symbol: str) -> object:
@@ -40,6 +41,21 @@ def test_every_test_of_the_paper_map_exists(file):
     assert (ROOT / file).is_file()
 
 
-def test_the_paper_map_is_not_empty():
-    assert len(SYMBOLS) >= 15
-    assert len(FILES) >= 10
+VERDICTS = ("equal", "better", "in part", "differs", "undecided", "not tested")
+ROWS = [
+    [cell.strip() for cell in line.strip("|").split("|")]
+    for line in PAPER_MAP.splitlines()
+    if line.startswith("| ") and not line.startswith("| where")
+]
+
+
+def test_every_row_of_the_paper_map_has_a_place_code_tests_and_a_verdict():
+    assert len(ROWS) >= 130
+    for place, words, code, tests, verdict in ROWS:
+        assert place, words
+        assert re.search(SYMBOL, code), words
+        assert re.search(FILE, tests), words
+        assert verdict.startswith(VERDICTS), words
+        if verdict.startswith(("differs", "not tested", "undecided")):
+            assert len(verdict.split()) > 2, f"no reason: {words}"
+    assert len({(place, words) for place, words, *_ in ROWS}) == len(ROWS)

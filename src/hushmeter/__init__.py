@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     from hushmeter.releases.restore import restore
     from hushmeter.releases.verify import verify
     from hushmeter.scoring import Score, score
-    from hushmeter.study.definition import Study, read_study
-    from hushmeter.study.sweep import sweep
+    from hushmeter.study.sweep import Study, read_study, sweep
     from hushmeter.theory.bounds import Bounds, bounds
     from hushmeter.theory.exact import exact_accuracy
     from hushmeter.theory.universal import universal_limit
@@ -140,8 +139,7 @@ _NAMES = {
     "releases.restore": "restore",
     "releases.verify": "verify",
     "scoring": "Score score",
-    "study.definition": "Study read_study",
-    "study.sweep": "sweep",
+    "study.sweep": "Study read_study sweep",
     "theory.bounds": "Bounds bounds",
     "theory.exact": "exact_accuracy",
     "theory.universal": "universal_limit",

@@ -20,8 +20,7 @@ from hushmeter.attack.combinatorial import (
 )
 from hushmeter.attack.super_state_hmm import SuperStateHmm
 from hushmeter.scoring import kolter_accuracy, score
-from hushmeter.study.figures import Setting
-from hushmeter.study.figures.sources import find_building
+from hushmeter.study.figures import Setting, find_building
 
 CASES = ("syn5", "syn8", "ampds_min4")
 BLOCK = 5040

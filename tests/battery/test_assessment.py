@@ -8,14 +8,16 @@ import pytest
 
 import hushmeter as hm
 from hushmeter.battery import Battery, choose_control, operate
-from hushmeter.battery.assessment import (
+from hushmeter.battery.guarantee import (
     BatteryCase,
+    Prices,
+    assess_guarantee,
     attack_metered,
+    expect_year,
     mean_visibility,
     tell_guarantee,
     tell_visibility,
 )
-from hushmeter.battery.guarantee import Prices, assess_guarantee, expect_year
 from hushmeter.privacy.units import calibrate, resolve_unit
 
 HOME = hm.synth.ready_home("evening")

@@ -27,7 +27,7 @@ from hushmeter.behaviour.stability import (
     staying_columns,
 )
 from hushmeter.errors import DataError, InputError
-from hushmeter.plot import behaviour as plot_behaviour
+from hushmeter.plot import adopters
 
 TARIFF = np.r_[np.full(16, 0.1), np.full(5, 0.4), np.full(3, 0.1)]
 
@@ -130,10 +130,10 @@ def test_bands_cover_the_mean(rng):
 
 def test_figures_and_their_data(result, profiles):
     for draw in ("centres", "interchanges", "stability"):
-        figure = getattr(plot_behaviour, f"draw_{draw}")(result, "A title")
+        figure = getattr(adopters, f"draw_{draw}")(result, "A title")
         figure.canvas.draw()
-    assert len(plot_behaviour.centres_columns(result)["kwh"]) == 6 * 24
-    moves = plot_behaviour.interchanges_columns(result)
+    assert len(adopters.centres_columns(result)["kwh"]) == 6 * 24
+    moves = adopters.interchanges_columns(result)
     assert sum(moves["profiles"]) == pytest.approx(3 * 400)
     rows = staying_columns(result, profiles.ids, profiles.days)
     assert {len(column) for column in rows.values()} == {3 * 80}
@@ -141,7 +141,7 @@ def test_figures_and_their_data(result, profiles):
 
 
 def test_arrows_are_the_largest_moves(result):
-    moves = plot_behaviour.largest_moves(result.levels[-1], 5)
+    moves = adopters.largest_moves(result.levels[-1], 5)
     flows = [flow for _, _, flow in moves]
     assert flows == sorted(flows, reverse=True)
     assert all(source != target for source, target, _ in moves)

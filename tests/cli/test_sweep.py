@@ -7,7 +7,7 @@ import json
 import pandas as pd
 
 import hushmeter as hm
-from hushmeter.study.definition import read_study
+from hushmeter.study.sweep import read_study
 from tests.cli.test_commands import run
 from tests.study.test_sweep import STUDY
 

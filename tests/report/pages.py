@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from itertools import pairwise
 
-from hushmeter.report.page import write_report
-from hushmeter.report.results import collect_results
+from hushmeter.report.page import collect_results, write_report
 
 VOID = {"meta", "img", "br", "hr", "link", "input"}
 KNOWN = {

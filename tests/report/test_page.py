@@ -18,8 +18,8 @@ import hushmeter as hm
 from hushmeter.formatting import format_watts, out_of_100
 from hushmeter.report.page import SHADES, number, shade, signed
 from hushmeter.study.comparison import fit_breakpoints
-from hushmeter.study.definition import read_study
 from hushmeter.study.figures import Caption, ReproducedItem, Setting, reproduce
+from hushmeter.study.sweep import read_study
 from tests.report.pages import make_page
 
 NAME = "three & more"

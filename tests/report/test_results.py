@@ -11,7 +11,7 @@ import pytest
 
 import hushmeter as hm
 from hushmeter.errors import DataError
-from hushmeter.report.results import (
+from hushmeter.report.page import (
     WITHOUT_DATA,
     ApplianceVisibility,
     BestAttack,
@@ -20,7 +20,7 @@ from hushmeter.report.results import (
     rate_appliances,
     reading,
 )
-from hushmeter.study.definition import Case, Contender, Study
+from hushmeter.study.sweep import Case, Contender, Study
 
 CAPTION = (
     "fig5 on the synthetic stand-in “similar8”.\nThe paper: this; and that.\n"

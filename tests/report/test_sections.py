@@ -11,8 +11,7 @@ import hushmeter as hm
 from hushmeter.errors import DataError
 from hushmeter.files import write_table
 from hushmeter.formatting import out_of_100
-from hushmeter.report.page import missing_results
-from hushmeter.report.results import collect_results
+from hushmeter.report.page import collect_results, missing_results
 from hushmeter.study.figures import reproduce
 from tests.cli.test_commands import run
 from tests.report.pages import make_page

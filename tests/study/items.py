@@ -6,7 +6,8 @@ from functools import cache
 
 import pytest
 
-from hushmeter.study.figures import ITEMS, ReproducedItem, Setting, appendices, reproduce, sources
+from hushmeter.study import figures
+from hushmeter.study.figures import ITEMS, ReproducedItem, Setting, appendices, reproduce
 from hushmeter.study.figures import attackers as figure_attackers
 
 SMALL = Setting(seeds=2, readings=240)
@@ -27,7 +28,7 @@ def make_small_items() -> dict[str, ReproducedItem]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(figure_attackers, "contenders", fewer)
         patch.setattr(figure_attackers, "CERTIFYING_RELEASES", 4)
-        patch.setattr(sources, "TRAIN_DAYS", 1)
+        patch.setattr(figures, "TRAIN_DAYS", 1)
         patch.setattr(appendices, "DAYS", 300)
         patch.setattr(appendices, "CLUSTERS", 6)
         made = {item: reproduce(item, SMALL) for item in ITEMS}

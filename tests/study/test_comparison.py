@@ -19,11 +19,9 @@ from hushmeter.study.comparison import (
     rank_by_slope,
     tell_rate,
 )
-from hushmeter.study.definition import Case, Contender, split_trace
-from hushmeter.study.figures import EPSILONS, Setting, attackers, compare
+from hushmeter.study.figures import EPSILONS, Setting, Source, attackers, compare
 from hushmeter.study.figures.attackers import check_statements
-from hushmeter.study.figures.sources import Source
-from hushmeter.study.sweep import paper_mechanism
+from hushmeter.study.sweep import Case, Contender, paper_mechanism, split_trace
 
 
 def made_up(levels, falls):

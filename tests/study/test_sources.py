@@ -10,7 +10,8 @@ import pytest
 import hushmeter as hm
 from hushmeter.errors import DataError, InputError
 from hushmeter.files import write_table
-from hushmeter.study.figures import Setting, reproduce, sources
+from hushmeter.study import figures
+from hushmeter.study.figures import Setting, reproduce
 from hushmeter.study.sweep import sweep
 from hushmeter.trace import Runs
 
@@ -27,9 +28,9 @@ def save_day(path, *, seed=0, readings=12_000, interval_s=7.0, start="2015-01-08
 
 def test_without_data_stand_ins_are_named():
     for find, name in (
-        (sources.find_eight, "similar8"),
-        (sources.find_thirteen, "rae13"),
-        (sources.find_building, "redd-like"),
+        (figures.find_eight, "similar8"),
+        (figures.find_thirteen, "rae13"),
+        (figures.find_building, "redd-like"),
     ):
         found = find(Setting(readings=240))
         assert not found.real
@@ -41,8 +42,8 @@ def test_without_data_stand_ins_are_named():
 
 def test_the_meaning_of_epsilon_is_that_of_the_best_attacker():
     """A likelihood-ratio attacker of one run is right as often as the note of a figure says."""
-    found = sources.find_building(Setting(readings=2000))
-    told = sources.tell_meaning(found)
+    found = figures.find_building(Setting(readings=2000))
+    told = figures.tell_meaning(found)
     at, odds = re.search(r"at ε = (.+) a reading, .* ([^ )]+ W, .+?)\) (.+) times", told).group(
         1, 3
     )
@@ -65,7 +66,7 @@ def test_the_meaning_of_epsilon_is_that_of_the_best_attacker():
 
 def test_an_empty_folder_falls_back_and_says_so(tmp_path):
     setting = Setting(readings=240, seeds=2, data=tmp_path)
-    for find in (sources.find_eight, sources.find_thirteen, sources.find_building):
+    for find in (figures.find_eight, figures.find_thirteen, figures.find_building):
         found = find(setting)
         assert not found.real
         assert "no real set of this kind is in the data folder" in found.words
@@ -81,17 +82,17 @@ def test_a_set_that_is_there_is_used_and_a_broken_one_is_reported(tmp_path):
     folder = tmp_path / "refit"
     folder.mkdir()
     trace = save_day(folder / "refit_houses_2_day.parquet")
-    found = sources.find_eight(Setting(data=tmp_path))
+    found = figures.find_eight(Setting(data=tmp_path))
     assert found.real
     assert "REFIT house 2, in place of UK-DALE building 4" in found.words
     assert len(found.case.test) == len(trace)
     assert all(not appliance.levels for appliance in found.case.home.appliances)
     np.testing.assert_allclose(found.case.test.readings, trace.power.sum(axis=1), atol=0.1)
-    short = sources.find_eight(Setting(data=tmp_path, readings=500))
+    short = figures.find_eight(Setting(data=tmp_path, readings=500))
     assert len(short.case.test) == 500
     (folder / "refit_houses_2_day.parquet").write_bytes(b"PAR1 and no more")
     with pytest.raises(DataError, match="refit_houses_2_day"):
-        sources.find_eight(Setting(data=tmp_path))
+        figures.find_eight(Setting(data=tmp_path))
 
 
 def test_table_1_has_every_set_under_every_rule(tmp_path):
@@ -99,7 +100,7 @@ def test_table_1_has_every_set_under_every_rule(tmp_path):
     save_day(tmp_path / "refit" / "refit_houses_2_day.parquet")
     table = reproduce("table1", Setting(data=tmp_path)).table
     rows = table[(table.data == "REFIT house 2") & (table.rule == "on above 10 W")]
-    trace = sources.REFIT[0].read(tmp_path)
+    trace = figures.REFIT[0].read(tmp_path)
     on = trace.power > 10
     changes = np.abs(np.diff(on.astype(int), axis=0)).sum()
     assert rows.sparsity.item() == pytest.approx(1 - changes / (on.shape[1] * (len(trace) - 1)))
@@ -120,8 +121,8 @@ def test_redd_learns_nothing_from_what_it_attacks(monkeypatch):
     other = hm.Trace(plain.readings, 60.0, plain.start, power=changed, names=plain.names)
     found = []
     for trace in (plain, other):
-        monkeypatch.setattr(sources, "read_segment", lambda name, data, trace=trace: trace)
-        found.append(sources.find_building(Setting()))
+        monkeypatch.setattr(figures, "read_segment", lambda name, data, trace=trace: trace)
+        found.append(figures.find_building(Setting()))
     first, second = found
     assert first.case.home.to_toml() == second.case.home.to_toml()
     np.testing.assert_array_equal(first.case.train.readings, second.case.train.readings)
@@ -135,7 +136,7 @@ def test_redd_learns_nothing_from_what_it_attacks(monkeypatch):
 def test_the_truth_of_the_attacked_part_uses_the_thresholds_learnt():
     trace = recording()
     learnt = hm.learn_home(trace[:3000], denoised=True)
-    labelled = sources.label_circuits(trace[3000:], learnt)
+    labelled = figures.label_circuits(trace[3000:], learnt)
     thresholds = {circuit.name: circuit.threshold for circuit in learnt.circuits}
     for i, name in enumerate(labelled.names):
         np.testing.assert_array_equal(
@@ -147,7 +148,7 @@ def test_the_busiest_circuits_switch_and_use_most():
     trace = recording()
     learnt = hm.learn_home(trace, denoised=True)
     energy = dict(zip(trace.names, trace.power.sum(axis=0), strict=True))
-    chosen = sources.busiest_circuits(trace, learnt, 3)
+    chosen = figures.busiest_circuits(trace, learnt, 3)
     assert len(chosen) == 3
     assert min(energy[n] for n in chosen) >= max(
         energy[n] for n in learnt.home.names if n not in chosen
@@ -157,9 +158,9 @@ def test_the_busiest_circuits_switch_and_use_most():
 def test_real_homes_of_the_figures(shared_data):
     setting = Setting(data=shared_data, readings=600, seeds=2)
     for find, count, name in (
-        (sources.find_eight, 8, "REFIT house 2"),
-        (sources.find_thirteen, 13, "Tracebase"),
-        (sources.find_building, 7, "REDD building 1"),
+        (figures.find_eight, 8, "REFIT house 2"),
+        (figures.find_thirteen, 13, "Tracebase"),
+        (figures.find_building, 7, "REDD building 1"),
     ):
         found = find(setting)
         if not found.real:
@@ -170,13 +171,13 @@ def test_real_homes_of_the_figures(shared_data):
 
 
 def test_the_assumptions_hold_for_part_of_a_real_home(shared_data):
-    found = sources.find_concentrated(Setting(data=shared_data))
+    found = figures.find_concentrated(Setting(data=shared_data))
     if found is None:
         pytest.skip(f"Tracebase is absent from {shared_data}")
     check = found.case.home.check(found.case.test)
     assert (check.sparse, check.bounded, check.concentrated) == (True, True, True)
     assert found.failing == ""
-    assert sources.find_eight(Setting(data=shared_data)).failing == "Assumptions 2 and 3"
+    assert figures.find_eight(Setting(data=shared_data)).failing == "Assumptions 2 and 3"
 
 
 def test_real_table_1(shared_data):
@@ -194,9 +195,9 @@ def test_each_attacker_is_trained_once_for_all_cells(monkeypatch):
     calls = []
     fit = Hold.fit
     monkeypatch.setattr(Hold, "fit", lambda self, trace: calls.append(1) or fit(self, trace))
-    from hushmeter.study.definition import Contender, Study
+    from hushmeter.study.sweep import Contender, Study
 
-    case = sources.find_eight(Setting(readings=240)).case
+    case = figures.find_eight(Setting(readings=240)).case
     study = Study("once", (case,), (Contender("hold", "hold"),), epsilons=(1.0, 0.1), seeds=3)
     assert len(sweep(study)) == 6
     assert len(calls) == 1

@@ -232,7 +232,7 @@ def test_information_stands_beside_every_epsilon():
     from hushmeter import synth
     from hushmeter.noise import Laplace
     from hushmeter.theory.bounds import bound_curves, series_curves
-    from hushmeter.theory.information import reading_information
+    from hushmeter.theory.universal import reading_information
 
     home = synth.ready_home("similar8")
     curves = bound_curves(home, [0.01, 0.1, 1.0])

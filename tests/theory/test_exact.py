@@ -265,12 +265,14 @@ def test_results_about_one_power_refuse_levels():
     trace = hm.synth.trace(LEVELLED, 50, 0.9, seed=2)
     noise = hm.Laplace(1.0, 100.0, grid=1.0)
     for ask in (
-        lambda: hm.exact_accuracy(LEVELLED, mechanism=noise, readings=trace),
+        lambda: hm.exact_accuracy(LEVELLED, ["heat pump"], mechanism=noise),
+        lambda: hm.exact_accuracy(LEVELLED, max_switches=1, mechanism=noise),
         lambda: bounds(LEVELLED, 1.0),
         lambda: bounds(LEVELLED, 1.0, readings=50),
     ):
         with pytest.raises(hm.errors.InputError, match="heat pump has levels"):
             ask()
+    assert 0 < hm.exact_accuracy(LEVELLED, ["heat pump"], mechanism=noise, jump=900.0) < 1
     plain = LEVELLED.one_power_each()
     assert 0 < hm.exact_accuracy(plain, mechanism=noise, readings=trace) < 1
     assert float(bounds(plain, 1.0).upper) <= 1

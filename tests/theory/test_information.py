@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 import hushmeter as hm
 from hushmeter.errors import InputError
-from hushmeter.theory.information import (
+from hushmeter.theory.universal import (
     entropy,
     laplace_information,
     reading_information,

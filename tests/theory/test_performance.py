@@ -85,8 +85,6 @@ def test_exact_accuracy_against_simulation(name, place, kind, epsilon):
     if name == "rnn" and find_spec("torch") is None:
         pytest.skip("PyTorch is not installed")
     attacker, mechanism = fitted(name, place), noise(kind, epsilon)
-    if name == "multi-shot" and not attacker.increments.trivial:
-        pytest.skip("Algorithm 1 with several levels has no exact accuracy")
     trace = gapped(attacker.home, 200)
     found = expected_accuracy(attacker, trace, mechanism, initial_state=trace.truth()[0])
     assert found.method == "exact"

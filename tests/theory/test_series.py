@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import hushmeter as hm
 from hushmeter.attack.hierarchical import MultiShot
+from hushmeter.attack.levels import Increments
 from hushmeter.attack.one_shot import solve_relaxed
 from hushmeter.errors import InputError
 from hushmeter.theory.bounds import Conditions
@@ -30,7 +31,8 @@ def make_trace(home, states, offset=0.0, **options):
 
 
 def by_enumeration(home, trace, mechanism, reach):
-    """Sum over every noise of every reading, with the attacker's own solver."""
+    """Sum over every noise of every reading, with the attacker's own solver and increments."""
+    parts = Increments(home)
     steps = np.arange(-reach, reach + 1)
     masses = mechanism.pmf(steps)
     grid = mechanism.grid
@@ -39,12 +41,13 @@ def by_enumeration(home, trace, mechanism, reach):
     for path in product(range(steps.size), repeat=len(trace)):
         noise = steps[list(path)]
         jumps = np.abs(np.diff((cells + noise) * grid, prepend=(cells[0] + noise[0]) * grid))
-        shares = solve_relaxed(home.powers, jumps, home.tolerance)
-        state = trace.states[0].astype(float)
+        shares = solve_relaxed(parts.home.powers, jumps, home.tolerance)
+        state = parts.expand(trace.states[0]).astype(float)
         for t in range(len(trace)):
             if t and not trace.run_starts[t]:
                 state = state * (1 - shares[t]) + (1 - state) * shares[t]
-            right = np.where(trace.states[t], state, 1 - state)
+            on = [1 - np.prod(1 - state[parts.owners == i]) for i in range(len(home))]
+            right = np.where(trace.states[t], on, 1 - np.array(on))
             correct[t] += np.prod(masses[list(path)]) * right
     return correct
 
@@ -79,6 +82,27 @@ def test_all_noise_paths(readings):
     assert series_accuracy(home, trace, mechanism=mechanism) == pytest.approx(
         by_enumeration(home, trace, mechanism, 5), abs=1e-11
     )
+
+
+def test_levels_are_increments_on_all_noise_paths():
+    """Appliances with three and two levels, whose readings say which level it is."""
+    home = hm.Home(
+        [hm.Appliance("a", levels=(3.0, 8.5, 11.0)), hm.Appliance("b", levels=(4.0, 6.5))], 1.0
+    )
+    states = np.array([[0, 1], [1, 1], [1, 0]], dtype=bool)
+    trace = hm.Trace([4.0, 14.5, 11.0], 60.0, states=states, names=home.names)
+    mechanism = hm.Laplace(6, 1, 1, on_grid=True)
+    found = series_accuracy(home, trace, mechanism=mechanism)
+    assert found == pytest.approx(by_enumeration(home, trace, mechanism, 5), abs=1e-11)
+    mean = hm.exact_accuracy(home, mechanism=mechanism, readings=trace)
+    assert mean == pytest.approx(found[1:].mean())
+
+
+def test_many_levels_are_refused():
+    home = hm.Home([hm.Appliance("a", levels=tuple(range(10, 100, 10)))], 1.0)
+    trace = hm.Trace([10.0, 20.0], 60.0, states=np.ones((2, 1), bool), names=home.names)
+    with pytest.raises(InputError, match="a has 9 levels; at most 8 are exact"):
+        series_accuracy(home, trace, mechanism=hm.Laplace(1, 1))
 
 
 def test_a_gap_keeps_the_state():

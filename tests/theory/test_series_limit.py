@@ -12,7 +12,7 @@ import pytest
 import hushmeter as hm
 from hushmeter.attack.base import Attacker
 from hushmeter.errors import InputError
-from hushmeter.theory.series import Frequencies, on_probability, series_limit
+from hushmeter.theory.universal import Frequencies, on_probability, series_limit
 
 ATTACKERS = ("co", "ip", "alip", "sparse-hmm", "fhmm", "multi-shot", "hierarchical", "bayes")
 SCALES = (0.03, 0.1, 0.3, 1.0, 3.0)

@@ -116,7 +116,7 @@ class MultiShot(TrackingAttacker, ProbabilisticAttacker):
         """Whether this is the algorithm of `series_accuracy`: (P3) without error correction."""
         given = (self.solver, self.direction, self.correction, self.rounding)
         plain = given == ("relaxed", "absolute", "none", "bernoulli")
-        return plain and self.unexplained != "none" and self.increments.trivial
+        return plain and self.unexplained != "none"
 
     def _predict_proba(self, seen: Observation) -> FloatArray:
         """State probabilities X_t before rounding, shape (T, N)."""

@@ -42,8 +42,7 @@ from hushmeter.errors import DataError, InputError, UnknownNameError
 
 if TYPE_CHECKING:
     from hushmeter.battery import Battery
-    from hushmeter.battery.assessment import BatteryCase
-    from hushmeter.battery.guarantee import Guarantee, Sizing, Upkeep
+    from hushmeter.battery.guarantee import BatteryCase, Guarantee, Sizing, Upkeep
     from hushmeter.home import Home
     from hushmeter.price import Buyer, Menu
     from hushmeter.read import ReadOptions
@@ -109,8 +108,7 @@ def battery(
     --appliance kettle --span run --every 30min -o battery/
     """
     from hushmeter.battery import Battery, choose_control, control_grid, operate
-    from hushmeter.battery.assessment import BatteryCase
-    from hushmeter.battery.guarantee import Prices, expect_year, horizon_readings
+    from hushmeter.battery.guarantee import BatteryCase, Prices, expect_year, horizon_readings
     from hushmeter.checks import seconds
     from hushmeter.files import json_text, refuse_overwrite, write_text
     from hushmeter.plot.adopters import draw_battery
@@ -222,7 +220,7 @@ def _describe_battery(
     scores: tuple[Score, Score] | None,
 ) -> dict[str, Any]:
     """The complete result, for machines and for the report."""
-    from hushmeter.battery.assessment import tell_guarantee, tell_visibility
+    from hushmeter.battery.guarantee import tell_guarantee, tell_visibility
     from hushmeter.report import BATTERY
 
     prices = case.prices

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from itertools import cycle
+from textwrap import fill
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hushmeter.checks import BoolArray, FloatArray
-from hushmeter.plot.figure import BLUE, GREEN, GREY, PURPLE, RED, new_figure, panel_grid
+from hushmeter.checks import FloatArray
+from hushmeter.plot.figure import (
+    BLUE,
+    GREEN,
+    GREY,
+    PURPLE,
+    RED,
+    finish_figure,
+    new_figure,
+    panel_grid,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -34,6 +44,10 @@ VACUOUS = "bound is vacuous (outside 0 … 1)"
 FLOORS = {"all-off": ("everything off", "alpha_floor", ":"),
           "hold": ("as at the first reading", "hold_floor", "-.")}  # fmt: skip
 WORDS = {"alpha": "accuracy α", "f1": "macro F1"}
+HATCHES = {"lower": "//", "upper": "\\\\"}
+HATCHED = "#F8DFCC"
+CHARACTERS_PER_INCH = 13.5
+"""Characters of the note of a figure that fit on an inch."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +70,11 @@ class SweepPanel:
     theory: Mapping[str, FloatArray] = field(default_factory=dict)
     # Rows (ε, E[α], low, high) of certified intervals by the names of lines
     certified: Mapping[str, FloatArray] = field(default_factory=dict)
+
+    @property
+    def x(self) -> FloatArray:
+        """ln(1/ε), from little to much protection."""
+        return np.sort(-np.log(self.table["epsilon"].unique()))
 
 
 def draw_sweep(
@@ -83,25 +102,23 @@ def draw_panels(
     figure = new_figure(5.4 * across, 5.2 if down == 1 else 4.2 * down)
     grid = panel_grid(figure, len(panels), columns)
     # A name has the same colour in all panels, also if it is missing in some of them.
-    names = list(dict.fromkeys(str(n) for panel in panels for n in panel.table[panel.by].unique()))
+    names = dict.fromkeys(str(n) for panel in panels for n in panel.table[panel.by].unique())
     places = {name: i for i, name in enumerate(n for n in names if n not in FLOORS)}
     for axes, panel in zip(grid, panels, strict=True):
         _draw_measure(axes, panel, places)
-        _draw_floors(axes, panel.table, panel.by, panel.measure)
-        for i, (name, found) in enumerate(panel.bounds.items()):
-            _draw_bounds(axes, panel.table, name, found, i)
-        for i, (name, curve) in enumerate(panel.curves.items()):
-            _draw_curve(axes, panel.table, name, curve, i)
+        _draw_floors(axes, panel)
+        for (name, found), look in zip(panel.bounds.items(), cycle(BOUND_LOOKS), strict=False):
+            _draw_bounds(axes, panel.x, name, found, look)
+        curves = zip(panel.curves.items(), cycle(CURVE_LOOKS), strict=False)
+        for (name, curve), (color, dashes) in curves:
+            known = np.isfinite(curve)
+            axes.plot(panel.x[known], curve[known], color=color, linestyle=dashes, linewidth=1.8,
+                      marker="" if known.all() else "_", markersize=9, label=name)  # fmt: skip
         axes.set_ylabel(WORDS.get(panel.measure, panel.measure))
-        if panel.title:
-            axes.set_title(panel.title, loc="left", fontsize=9, pad=4)
-        low, high = _limits(axes, to_one=panel.measure == "alpha")
-        axes.set_ylim(low, high)
+        axes.set_ylim(*_limits(axes, panel))
         mark_cut(axes)
-        label_epsilon_axis(axes)
-    _legend_below(figure, grid, note=note)
-    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
-    return figure
+        _finish_panel(axes, panel.title)
+    return _finish(figure, grid, title, note=note)
 
 
 def mark_cut(axes: Axes) -> None:
@@ -126,19 +143,18 @@ def _draw_measure(axes: Axes, panel: SweepPanel, places: Mapping[str, int]) -> N
         i = places[str(name)]
         part = table[table[by] == name]
         x, mean, half = mean_and_band(part, measure)
-        style = DASHES[i // len(PALETTE) % len(DASHES)]
-        # Lines of several kinds of noise lie on each other: a wide one stays visible below.
-        width = 1.5
+        style, width = DASHES[i // len(PALETTE) % len(DASHES)], 1.5
         if by == "series":
+            # Lines of several kinds of noise lie on each other: a wide one stays visible below.
             style, width = DASHES[i % len(DASHES)], (4.0, 1.5, 1.5)[i % len(DASHES)]
-        color, marker = PALETTE[i % len(PALETTE)], MARKERS[i % len(MARKERS)]
+        color = PALETTE[i % len(PALETTE)]
         if name in panel.theory:
             # The line is the exact expectation; measured means are markers on it.
             axes.plot(x, panel.theory[name], color=color, linestyle=style)
             style = "none"
         axes.plot(
-            x, mean, color=color, linestyle=style, linewidth=width, marker=marker, markersize=4,
-            label=str(name),
+            x, mean, color=color, linestyle=style, linewidth=width, label=str(name),
+            marker=MARKERS[i % len(MARKERS)], markersize=4,
         )  # fmt: skip
         if name in panel.certified:
             epsilon, alpha, low, high = panel.certified[name].T
@@ -155,66 +171,59 @@ def _draw_measure(axes: Axes, panel: SweepPanel, places: Mapping[str, int]) -> N
             axes.plot(-np.log(part["epsilon"]), part[measure], ".", color=color, markersize=3)
 
 
-def _draw_curve(axes: Axes, table: pd.DataFrame, name: str, curve: FloatArray, place: int) -> None:
-    """Draw a computed curve without a band."""
-    x = np.sort(-np.log(table["epsilon"].unique()))
-    color, dashes = CURVE_LOOKS[place % len(CURVE_LOOKS)]
-    known = np.isfinite(curve)
-    marker = "" if known.all() else "_"
-    axes.plot(x[known], curve[known], color=color, linestyle=dashes, linewidth=1.8, marker=marker,
-              markersize=9, label=name)  # fmt: skip
-
-
-def _draw_floors(axes: Axes, table: pd.DataFrame, by: str, measure: str) -> None:
+def _draw_floors(axes: Axes, panel: SweepPanel) -> None:
     """Draw the score of a guess without data, from its column for α and from its rows otherwise."""
+    table, measure = panel.table, panel.measure
     for name, (words, column, dashes) in FLOORS.items():
-        rows = table[table[by] == name]
+        values = table[table[panel.by] == name][measure]
         if measure == "alpha" and column in table:
-            level = float(table[column].mean())
-        elif measure in rows and len(rows):
-            level = float(rows[measure].mean())
-        else:
-            continue
-        if np.isnan(level):
-            # Without the first state there is no baseline that it lasts.
-            continue
-        axes.axhline(level, color=GREY, linestyle=dashes, linewidth=1.3, label=words)
+            values = table[column]
+        # Without the first state there is no baseline that it lasts.
+        if len(values) and not np.isnan(level := float(values.mean())):
+            axes.axhline(level, color=GREY, linestyle=dashes, linewidth=1.3, label=words)
 
 
-def _draw_bounds(axes: Axes, table: pd.DataFrame, name: str, found: Bounds, place: int) -> None:
-    """Draw a line where a bound lies between 0 and 1, and crosses where it does not."""
-    x = np.sort(-np.log(table["epsilon"].unique()))
-    color, dashes = BOUND_LOOKS[place % len(BOUND_LOOKS)]
+def _draw_bounds(
+    axes: Axes, x: FloatArray, name: str, found: Bounds, look: tuple[str, Any]
+) -> None:
+    """Draw both bounds of one form, and where the printed ones say something."""
     for side, bound in (("lower", found.lower), ("upper", found.upper)):
-        raw, vacuous = np.asarray(bound.raw), np.asarray(bound.vacuous)
-        line = np.where(vacuous, np.nan, raw)
         label = name if side == "lower" else None
-        axes.plot(x, line, color=color, linestyle=dashes, linewidth=1.2, label=label)
-        _name_line(axes, x, line, f"{side}, {found.form}", color)
+        _draw_bound(axes, x, bound, look, f"{side}, {found.form}", label, VACUOUS)
         if found.form == "printed":
-            _shade_domain(axes, x, ~vacuous, side)
-        if vacuous.any():
-            axes.plot(
-                x[vacuous],
-                np.clip(raw, 0.0, 1.0)[vacuous],
-                color=color,
-                marker="x",
-                markersize=5,
-                linestyle="none",
-                label=VACUOUS,
-            )
+            _shade_domain(axes, x, bound, side)
 
 
-HATCHES = {"lower": "//", "upper": "\\\\"}
+def _draw_bound(
+    axes: Axes,
+    x: FloatArray,
+    bound: Bound,
+    look: tuple[str, Any],
+    words: str,
+    label: str | None,
+    vacuous_label: str | None,
+) -> None:
+    """Draw a line where a bound lies between 0 and 1, and crosses where it does not."""
+    raw, vacuous = np.asarray(bound.raw), np.asarray(bound.vacuous)
+    line = np.where(vacuous, np.nan, raw)
+    axes.plot(x, line, color=look[0], linestyle=look[1], linewidth=1.4, label=label)
+    _name_line(axes, x, line, words, look[0])
+    if vacuous.any():
+        every = max(1, x.size // 30)
+        axes.plot(
+            x[vacuous][::every], np.clip(raw, 0.0, 1.0)[vacuous][::every], color=look[0],
+            marker="x", markersize=5, linestyle="none", alpha=0.8, label=vacuous_label,
+        )  # fmt: skip
 
 
-def _shade_domain(axes: Axes, x: FloatArray, inside: BoolArray, side: str) -> None:
+def _shade_domain(axes: Axes, x: FloatArray, bound: Bound, side: str) -> None:
     """Hatch the range of ε in which a printed bound lies between 0 and 1."""
+    inside = ~np.asarray(bound.vacuous)
     if inside.any():
         axes.fill_between(
             x, 0, 1, where=inside.tolist(), transform=axes.get_xaxis_transform(),
-            facecolor="none", edgecolor=RED, hatch=HATCHES[side], alpha=0.1, linewidth=0,
-            zorder=0, label=f"domain of the printed {side} bound",
+            facecolor="none", edgecolor=HATCHED, hatch=HATCHES[side], linewidth=0, zorder=0,
+            label=f"domain of the printed {side} bound",
         )  # fmt: skip
 
 
@@ -230,21 +239,24 @@ def _name_line(axes: Axes, x: FloatArray, line: FloatArray, words: str, color: s
     axes.annotate(
         words, (x[last], line[last]), (0, -3 if below else 3), textcoords="offset points", ha=side,
         va="top" if below else "bottom", fontsize=7, color=color,
+        bbox={"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 0.5},
     )  # fmt: skip
 
 
-def _limits(axes: Axes, *, to_one: bool) -> tuple[float, float]:
-    """Return limits at whole tenths around everything drawn; the upper one is 1 for an accuracy."""
+def _limits(axes: Axes, panel: SweepPanel) -> tuple[float, float]:
+    """Limits at whole tenths around everything drawn; the upper one is 1 for an accuracy."""
     low, high = axes.dataLim.intervaly
-    top = 1.0 if to_one else min(1.0, np.ceil(10 * high) / 10)
+    top = 1.0 if panel.measure == "alpha" else min(1.0, np.ceil(10 * high) / 10)
     bottom = max(0.0, np.floor(10 * low) / 10)
-    return float(bottom - 0.02 if bottom == 0 else bottom), float(top + 0.02)
+    # The names of bounds stand above their lines.
+    margin = 0.07 if panel.bounds else 0.02
+    return float(bottom - 0.02 if bottom == 0 else bottom), float(top + margin)
 
 
-def label_epsilon_axis(axes: Axes) -> None:
-    """Label the x axis with ln(1/ε) below and with ε itself above."""
+def _finish_panel(axes: Axes, heading: str) -> None:
+    """Write the heading of a panel, and label the x axis with ln(1/ε) below and with ε above."""
+    axes.set_title(heading, loc="left", fontsize=9, pad=4)
     axes.set_xlabel("ln(1/ε)   (more private →)")
-    axes.spines[["top", "right"]].set_visible(False)
     left, right = axes.get_xlim()
     powers = np.arange(np.ceil(-right / np.log(10)), np.floor(-left / np.log(10)) + 1)
     top = axes.secondary_xaxis("top")
@@ -254,12 +266,16 @@ def label_epsilon_axis(axes: Axes) -> None:
     top.tick_params(colors="#555555")
 
 
-def _legend_below(figure: Figure, panels: Sequence[Axes], columns: int = 4, note: str = "") -> None:
-    """Write one legend for all panels below them, under a note."""
-    entries: dict[str, Artist] = {}
-    for axes in panels:
-        handles, labels = axes.get_legend_handles_labels()
-        entries |= {label: entries.get(label, h) for h, label in zip(handles, labels, strict=True)}
+def _finish(
+    figure: Figure, panels: Sequence[Axes], title: str, *, columns: int = 4, note: str = ""
+) -> Figure:
+    """Write the title, and one legend for all panels below them, under a note."""
+    pairs = (
+        pair for axes in panels for pair in zip(*axes.get_legend_handles_labels(), strict=True)
+    )
+    entries: dict[str, Any] = {}
+    for handle, label in pairs:
+        entries.setdefault(label, handle)
     figure.legend(
         list(entries.values()),
         list(entries),
@@ -267,9 +283,10 @@ def _legend_below(figure: Figure, panels: Sequence[Axes], columns: int = 4, note
         ncols=columns,
         frameon=False,
         fontsize=9,
-        title=note or None,
+        title=fill(note, int(CHARACTERS_PER_INCH * figure.get_figwidth())) or None,
         title_fontsize=8.5,
     )
+    return finish_figure(figure, panels, title)
 
 
 def mean_and_band(part: pd.DataFrame, measure: str) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -304,11 +321,8 @@ def draw_lines(panels: Mapping[str, tuple[Lines, Lines]], title: str, ylabel: st
                 axes.plot(*dots[name], MARKERS[i % len(MARKERS)], color=color, markersize=4)
         axes.set_ylabel(ylabel)
         axes.set_ylim(-0.02, 1.02)
-        axes.set_title(heading, loc="left", fontsize=9, pad=4)
-        label_epsilon_axis(axes)
-    _legend_below(figure, grid)
-    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
-    return figure
+        _finish_panel(axes, heading)
+    return _finish(figure, grid, title)
 
 
 def draw_bounds(curves: BoundCurves, title: str) -> Figure:
@@ -348,40 +362,33 @@ def draw_bound_panels(
     figure = new_figure(4.7 * len(panels) if wide else 8.5, 5.4 if wide else 5.2)
     grid = panel_grid(figure, len(panels), len(panels), share_y=True)
     for axes, (heading, (curves, measured)) in zip(grid, panels.items(), strict=True):
-        _draw_bound_panel(axes, curves, heading)
+        _draw_bound_panel(axes, curves)
         if measured is not None:
             axes.plot(-np.log(curves.epsilon), measured, color="#000000", marker="o", markersize=5,
                       linestyle="none", clip_on=False, label="measured")  # fmt: skip
+        _finish_panel(axes, heading)
     grid[0].set_ylabel("accuracy α")
-    _legend_below(figure, grid, columns=3 if wide else 2, note=note)
-    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
-    return figure
+    return _finish(figure, grid, title, columns=3 if wide else 2, note=note)
 
 
-def _draw_bound_panel(axes: Axes, curves: BoundCurves, heading: str) -> None:
+def _draw_bound_panel(axes: Axes, curves: BoundCurves) -> None:
     """Draw exact accuracy, bounds, limit and floor of one distribution of switches."""
-    x = -np.log(curves.epsilon)
-    axes.fill_between(
-        x,
-        np.asarray(curves.corrected.lower),
-        np.asarray(curves.corrected.upper),
-        color=BLUE,
-        alpha=0.13,
-        linewidth=0,
-        label="between the corrected bounds",
-    )
+    x, corrected = -np.log(curves.epsilon), curves.corrected
+    lower, upper = np.asarray(corrected.lower), np.asarray(corrected.upper)
+    label = "between the corrected bounds"
+    axes.fill_between(x, lower, upper, color=BLUE, alpha=0.13, linewidth=0, label=label)
     axes.plot(x, curves.exact, color=BLUE, linewidth=2.2, label="exact accuracy, relaxed attacker")
     axes.plot(x, curves.limit, color=GREEN, label="limit of any attacker (one reading)")
     axes.axhline(curves.floor, color=GREY, linestyle=":", label="“nothing switched”")
-    for words, bound in (("lower", curves.corrected.lower), ("upper", curves.corrected.upper)):
-        line = np.asarray(bound)
+    for side, line in (("lower", lower), ("upper", upper)):
         axes.plot(x, line, color=BLUE, linestyle=(0, (6, 2)), linewidth=1.0)
-        _name_line(axes, x[: x.size // 3], line[: x.size // 3], f"{words}, corrected", BLUE)
-    _draw_printed(axes, x, curves.printed.lower, "printed bounds", "Theorem 3, printed")
-    _draw_printed(axes, x, curves.printed.upper, None, "Theorem 4, printed")
-    for side in ("lower", "upper"):
-        vacuous = np.asarray(getattr(curves.printed, side).vacuous)
-        _shade_domain(axes, x, ~vacuous, side)
+        _name_line(axes, x[: x.size // 3], line[: x.size // 3], f"{side}, corrected", BLUE)
+    look, vacuous = (RED, (0, (1, 1.5))), "printed, vacuous (outside 0 … 1)"
+    printed = curves.printed
+    _draw_bound(axes, x, printed.lower, look, "Theorem 3, printed", "printed bounds", vacuous)
+    _draw_bound(axes, x, printed.upper, look, "Theorem 4, printed", None, None)
+    _shade_domain(axes, x, printed.lower, "lower")
+    _shade_domain(axes, x, printed.upper, "upper")
     if curves.tolerance >= curves.largest_tolerance:
         words = (
             f"outside the domain of Theorem 3: δ = {curves.tolerance:.3g} W,\n"
@@ -391,25 +398,3 @@ def _draw_bound_panel(axes: Axes, curves: BoundCurves, heading: str) -> None:
     axes.set_ylim(-0.03, 1.06)
     if x.size > 1:
         axes.set_xlim(x.min(), x.max())
-    axes.set_title(heading, loc="left", fontsize=9, pad=4)
-    label_epsilon_axis(axes)
-
-
-def _draw_printed(axes: Axes, x: FloatArray, bound: Bound, label: str | None, name: str) -> None:
-    """Draw dots where a printed bound lies between 0 and 1, and crosses where it does not."""
-    raw, vacuous = np.asarray(bound.raw), np.asarray(bound.vacuous)
-    line = np.where(vacuous, np.nan, raw)
-    axes.plot(x, line, color=RED, linestyle=(0, (1, 1.5)), linewidth=1.6, label=label)
-    _name_line(axes, x, line, name, RED)
-    if vacuous.any():
-        marks = np.clip(raw, 0.0, 1.0)[vacuous][::6]
-        axes.plot(
-            x[vacuous][::6],
-            marks,
-            color=RED,
-            marker="x",
-            markersize=4,
-            linestyle="none",
-            alpha=0.6,
-            label=None if label is None else "printed, vacuous (outside 0 … 1)",
-        )

@@ -318,10 +318,6 @@ class Menu:
         What the entries were asked for: the odds of a wish, or ε.
     entries : tuple of Entry
         The entries in ascending order of the odds or of ε.
-    best : Entry
-        The entry with the largest surplus.
-    worthwhile : (float, float) or None
-        Smallest and largest odds or ε with S ≥ 0 around the best; None if there is none.
     names : tuple of str
         The appliances.
     harm : tuple of float
@@ -338,14 +334,22 @@ class Menu:
 
     by: str
     entries: tuple[Entry, ...]
-    best: Entry
-    worthwhile: tuple[float, float] | None
     names: tuple[str, ...]
     harm: tuple[float, ...]
     buyer: Buyer
     load: Load
     unit: Unit
     assumptions: tuple[str, ...] = ()
+
+    @property
+    def best(self) -> Entry:
+        """The entry with the largest surplus."""
+        return max(self.entries, key=lambda entry: entry.surplus)
+
+    @property
+    def worthwhile(self) -> tuple[float, float] | None:
+        """Smallest and largest odds or ε with S ≥ 0 around the best; None if there is none."""
+        return worthwhile_range(self.entries, self.by)
 
 
 def price_menu(
@@ -424,9 +428,8 @@ def price_menu(
         entries.append(line(step, entries[-1] if entries else None))
     for _ in range(whole("refine", refine, least=0)):
         entries = _refine(entries, line, by)
-    best, worthwhile = _best(entries, by)
     unit = request.with_changes(**{by: wanted[0]}).resolve(facts).unit
-    menu = Menu(by, tuple(entries), best, worthwhile, home.names, weights, paid, sale.load, unit)
+    menu = Menu(by, tuple(entries), home.names, weights, paid, sale.load, unit)
     return replace(menu, assumptions=sale.assumptions(menu))
 
 
@@ -463,11 +466,6 @@ def _steps(steps: Sequence[float] | None, by: str) -> list[float]:
     return found
 
 
-def _best(entries: Sequence[Entry], by: str) -> tuple[Entry, tuple[float, float] | None]:
-    """The entry with the largest surplus, and the range in which a trade is worthwhile."""
-    return max(entries, key=lambda entry: entry.surplus), worthwhile_range(entries, by)
-
-
 def _redraw(released: Estimate, profiles: ArrayLike | None) -> Iterator[DayClusters | None]:
     """Days and clusters of released hours to which normal errors are added again."""
     rng = np.random.default_rng(0)
@@ -496,12 +494,9 @@ def rescale(menu: Menu, *, harm: float = 1.0, value: float = 1.0, shape: float =
     """Return the same menu with harm, the buyer's value and the buyer's shape multiplied."""
     buyer = replace(menu.buyer, value=menu.buyer.value * value, shape=menu.buyer.shape * shape)
     entries = tuple(reprice(e, e.compensation * harm, buyer) for e in menu.entries)
-    best, worthwhile = _best(entries, menu.by)
     return replace(
         menu,
         entries=entries,
-        best=best,
-        worthwhile=worthwhile,
         harm=tuple(w * harm for w in menu.harm),
         buyer=buyer,
     )

@@ -1,7 +1,7 @@
 """Reports: self-contained HTML pages that need no network.
 
-`results` finds what the other commands wrote; `sections` prepares it for each kind of reader;
-`page` fills the templates, one for each section; `demo` is a page of its own about one household.
+`page` finds what the other commands wrote and fills the templates, one for each section;
+`sections` prepares it for each kind of reader; `demo` is a page of its own about one household.
 """
 
 # The names by which answers saved as JSON are recognised; receipts have a schema of their own.

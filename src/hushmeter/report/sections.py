@@ -28,27 +28,24 @@ from hushmeter.releases.purposes import (
     expect_cost,
 )
 from hushmeter.report.page import (
-    Cell,
-    Row,
-    Section,
-    embed_figure,
-    embed_file,
-    is_narrow,
-    number,
-    shade,
-    signed,
-)
-from hushmeter.report.results import (
     BLIND,
     FOLLOWED,
     ApplianceVisibility,
+    Cell,
     ItemResult,
     Results,
+    Row,
+    Section,
     SweepResult,
     blind_labels,
+    embed_figure,
+    embed_file,
     epsilons_of,
+    number,
     rate_appliances,
     reading,
+    shade,
+    signed,
 )
 from hushmeter.study.comparison import (
     LEAST_POINTS,
@@ -67,7 +64,7 @@ if TYPE_CHECKING:
 
     from hushmeter.noise.losses import Composition
     from hushmeter.noise.mechanism import Mechanism
-    from hushmeter.study.definition import Case, Study
+    from hushmeter.study.sweep import Case, Study
     from hushmeter.theory.one_shot import Bound
 
 MOST_EPSILONS, IN_WORDS = 8, 4
@@ -518,7 +515,6 @@ def fill_paper(section: Section, results: Results) -> None:
             it=item.words,
             name=item_title(item.words.item),
             picture=picture,
-            narrow=is_narrow(stem),
             data=_data(item) if picture is None else None,
         )
 

@@ -36,9 +36,8 @@ from hushmeter.theory.exact import (
     series_accuracy,
     switch_vector,
 )
-from hushmeter.theory.information import laplace_information, series_information
 from hushmeter.theory.one_shot import Bound
-from hushmeter.theory.universal import laplace_limit
+from hushmeter.theory.universal import laplace_information, laplace_limit, series_information
 from hushmeter.trace import Trace
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ future work.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import chain, combinations
 from math import comb
 from typing import Protocol
 
@@ -112,7 +112,7 @@ def exact_accuracy(
         direction, which are equally likely.
     jump : float, optional
         With `switched`: the true jump d of the meter; Σ ± P of the switches if it is not given.
-        [W]
+        It must be given if one of them has levels. [W]
     readings : Trace with states, optional
         Instead of all of these: E[α_m] of Algorithm 1 before error correction, the mean over the
         readings of this trace after the first one, whose state the attacker knows. See
@@ -127,7 +127,7 @@ def exact_accuracy(
     ------
     InputError
         Unless exactly one of `switched`, `trace`, `max_switches` and `readings` is given and
-        valid; with `readings` also if an appliance has levels.
+        valid; or if the jump is that of an appliance with levels and is not given.
 
     Notes
     -----
@@ -251,10 +251,7 @@ def expected_switches(
     -------
     array, shape (V, N)
     """
-    order = np.argsort(-powers, kind="stable")
-    starts = np.empty_like(powers)
-    starts[order] = tolerance + np.concatenate([[0.0], np.cumsum(powers[order])[:-1]])
-    d = jumps[:, None]
+    starts, d = _thresholds(powers, tolerance), jumps[:, None]
 
     def excess_beyond(k: FloatArray) -> FloatArray:
         return np.asarray(noise.difference_excess(k - d) + noise.difference_excess(k + d))
@@ -311,14 +308,16 @@ def _accuracies(
     return np.where(vectors != 0, named, 1 - named)
 
 
-def refuse_levels(home: Home) -> None:
-    """Refuse a home with levels where a result is known for one power each only."""
-    levelled = [one.name for one in home.appliances if one.levels]
+def refuse_levels(home: Home, used: ArrayLike = True) -> None:
+    """Refuse levels of the used appliances where a result is known for one power each only."""
+    shown = np.broadcast_to(used, len(home))
+    levelled = [one.name for one, is_used in zip(home.appliances, shown, strict=True)
+                if one.levels and is_used]  # fmt: skip
     if levelled:
         raise InputError(
             f"this result is known for appliances of one power, but {', '.join(levelled)} "
-            f"{'has' if len(levelled) == 1 else 'have'} levels; use `home.one_power_each()` for an "
-            "attacker that knows mean powers only."
+            f"{'has' if len(levelled) == 1 else 'have'} levels; give a trace to `exact_accuracy`, "
+            "or use `home.one_power_each()` for an attacker that knows mean powers only."
         )
 
 
@@ -348,29 +347,20 @@ def _question(
     """Switch vectors (V, N), their probabilities (V,) and true jumps [W] (V,).
 
     With levels the power of an appliance is not known from its state, nor is a change of its level
-    a switch: the jumps of a trace are then those of its readings.
+    a switch: the jumps of a trace are then those of its readings, and others must be given.
     """
     vectors, weights = _switch_distribution(home, switched, trace, max_switches)
-    if trace is None or jump is not None or Increments(home).trivial:
-        return vectors, weights, _jumps(home, vectors, switched, jump)
+    if jump is not None:
+        if switched is None:
+            raise InputError("a jump belongs to one switch vector: give switched with it.")
+        return vectors, weights, finite_vector("jump", [jump])
+    if trace is None or Increments(home).trivial:
+        refuse_levels(home, vectors.any(axis=0))
+        return vectors, weights, vectors @ home.powers
     inside = ~trace.run_starts[1:]
     vectors = np.diff(trace.truth().astype(np.float64), axis=0)[inside]
     jumps = np.diff(trace.readings)[inside]
     return vectors, np.full(jumps.size, 1 / jumps.size), jumps
-
-
-def _jumps(
-    home: Home,
-    vectors: FloatArray,
-    switched: ArrayLike | Sequence[str] | None,
-    jump: float | None,
-) -> FloatArray:
-    """True jumps [W] of the switch vectors, shape (V,)."""
-    if jump is None:
-        return np.asarray(vectors @ home.powers)
-    if switched is None:
-        raise InputError("a jump belongs to one switch vector: give switched with it.")
-    return finite_vector("jump", [jump])
 
 
 def _switch_distribution(
@@ -423,43 +413,60 @@ NEGLIGIBLE = 1e-15
 MAX_POINTS = 1 << 22
 """Largest number of grid points of the noise."""
 
+MOST_LEVELS = 8
+"""Largest number of levels of an appliance: the cost doubles with each."""
 
-def series_accuracy(home: Home, trace: Trace, *, mechanism: GridDistribution) -> FloatArray:
+
+def series_accuracy(
+    home: Home,
+    trace: Trace,
+    *,
+    mechanism: GridDistribution,
+    first_state: ArrayLike | None = None,
+) -> FloatArray:
     """Probability that Algorithm 1 is correct about each appliance at each reading.
 
     Parameters
     ----------
     home : Home
     trace : Trace with states
-        The readings [W] before noise and the true states. The attacker knows the state at the
-        first reading.
+        The readings [W] before noise and the true states.
     mechanism : Mechanism
         Laplace, staircase or Gaussian noise, independent from reading to reading.
+    first_state : array_like of bool, shape (N,), optional
+        What the attacker takes for the state at the first reading; the true state by default.
 
     Returns
     -------
     array, shape (T, N)
-        The first row is 1.
+        The first row is 1 where the first state is true.
 
     Raises
     ------
     InputError
-        If the trace has no states of these appliances, or the noise has too many grid points.
+        If the trace has no states of these appliances, the noise has too many grid points, or an
+        appliance has too many levels.
 
     Notes
     -----
     Let p be the distribution of the noise on its grid, d_t the jump of the readings on the grid,
     and c_i the power ranked before appliance i. Given the noise difference l, (P3) switches
-    appliance i with probability h = clip((|d_t + l| − δ − c_i)/P_i, 0, 1). Let D be 1 if it did
-    switch and 0 otherwise, and g_t(l) = 1 − 2|h − D|. The error e of a state and the error q of a
-    switch give the next error e' = e + q − 2eq, so that 1 − 2e is the product of all g. Its mean,
-    split by the noise n of the last reading, is
+    appliance i with probability h = clip((|d_t + l| − δ − c_i)/P_i, 0, 1). If x is the probability
+    that the attacker takes it to be on, the next one is x + h − 2xh, so that 1 − 2x is the product
+    of all g_t(l) = 1 − 2h, and of 1 or −1 for the first state. Its mean, split by the noise n of
+    the last reading, is
 
         u_0(n) = p(n),    u_t(n) = p(n)·Σ_m g_t(n − m)·u_{t−1}(m),
 
-    and the appliance is correct at reading t with probability (1 + Σ_n u_t(n))/2. As h is piecewise
+    and the attacker says off at reading t with probability (1 ± Σ_n u_t(n))/2. As h is piecewise
     linear, the sum over m needs only the double cumulative sum of u_{t−1}, at four shifts: the cost
     is linear in the number of grid points.
+
+    An appliance with K levels is K increments, and off if all of them are. Given the noise their
+    roundings are independent, so that the probability of off is the mean of Π_i (1 + s_i)/2 with
+    s_i = 1 − 2x_i: 2^−K times the sum of the means of Π_{i ∈ S} s_i over all sets S. (P3) fills the
+    increments one after the other. At most one h is therefore not 0 or 1, and the product of
+    several g is piecewise linear too.
 
     After a gap Algorithm 1 sees no jump and keeps its state. The noise before and after the gap
     is independent.
@@ -477,27 +484,43 @@ def series_accuracy(home: Home, trace: Trace, *, mechanism: GridDistribution) ->
     states = trace.truth()
     if states.shape[1] != len(home):
         raise InputError(f"the trace has {states.shape[1]} appliances, the home {len(home)}.")
-    refuse_levels(home)
+    increments = Increments(home)
+    first = states[0] if first_state is None else np.asarray(first_state, dtype=np.bool_)
+    sign = np.where(increments.expand(first), -1.0, 1.0)
     grid = float(mechanism.exact_grid)
-    masses = _masses(mechanism)
     on_grid = np.floor(trace.readings / grid + 0.5)
-    jumps = np.diff(on_grid, prepend=on_grid[:1])
-    switched = np.zeros(states.T.shape, dtype=bool)
-    switched[:, 1:] = (states[1:] != states[:-1]).T
-    order = np.argsort(-home.powers, kind="stable")
-    starts = np.empty(len(home))
-    starts[order] = home.tolerance + np.concatenate([[0.0], np.cumsum(home.powers[order])[:-1]])
+    seen = _masses(mechanism), np.diff(on_grid, prepend=on_grid[:1]), trace.run_starts
+    powers = increments.home.powers
+    starts, widths = _thresholds(powers, home.tolerance) / grid, powers / grid
     correct = np.empty(states.shape)
-    for i, power in enumerate(home.powers):
-        correct[:, i] = _follow(
-            masses,
-            jumps,
-            switched[i],
-            trace.run_starts,
-            starts[i] / grid,
-            power / grid,
-        )
+    for i, name in enumerate(home.names):
+        members = np.flatnonzero(increments.owners == i)
+        if members.size > MOST_LEVELS:
+            raise InputError(f"{name} has {members.size} levels; at most {MOST_LEVELS} are exact.")
+        off = np.ones(len(trace))
+        for part in chain.from_iterable(
+            combinations(members.tolist(), size) for size in range(1, members.size + 1)
+        ):
+            rows = list(part)
+            off += sign[rows].prod() * _follow(*seen, *_bends(starts[rows], widths[rows]))
+        off /= 2.0**members.size
+        correct[:, i] = np.where(states[:, i], 1 - off, off)
     return correct
+
+
+def _thresholds(powers: FloatArray, tolerance: float) -> FloatArray:
+    """Jump [W] from which (P3) fills each appliance: δ and all larger powers."""
+    order = np.argsort(-powers, kind="stable")
+    starts = np.empty_like(powers)
+    starts[order] = tolerance + np.concatenate([[0.0], np.cumsum(powers[order])[:-1]])
+    return starts
+
+
+def _bends(starts: FloatArray, widths: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Where Π (1 − 2h) of some increments bends as a function of the jump, and by how much."""
+    order = np.argsort(starts, kind="stable")
+    slopes = -2.0 / widths[order] * (-1.0) ** np.arange(order.size)
+    return np.append(starts[order], (starts + widths)[order]), np.append(slopes, -slopes)
 
 
 def _masses(mechanism: GridDistribution) -> FloatArray:
@@ -516,12 +539,11 @@ def _masses(mechanism: GridDistribution) -> FloatArray:
 def _follow(
     masses: FloatArray,
     jumps: FloatArray,
-    switched: BoolArray,
     run_starts: BoolArray,
-    start: float,
-    power: float,
+    places: FloatArray,
+    bends: FloatArray,
 ) -> FloatArray:
-    """Probability of a correct state of one appliance at every reading; powers in grid steps.
+    """Mean of the product of all g so far at every reading, for g that bends at some jumps.
 
     `beyond[k]` is Σ_m (k − m)_+ u(m). Between grid points it is linear in k, so that interpolation
     gives the exact value for powers that are no multiple of the grid.
@@ -529,28 +551,28 @@ def _follow(
     points = masses.size
     weights = masses.copy()
     beyond = np.empty(points)
-    correct = np.ones(jumps.size)
+    mean = np.ones(jumps.size)
+    moment = np.sum(places * bends)
     for t in range(1, jumps.size):
         total, beyond[0] = weights[0], 0.0
         for k in range(1, points):
             beyond[k] = beyond[k - 1] + total
             total += weights[k]
-        sign = -1.0 if switched[t] else 1.0
-        after = 0.0
+        mean[t] = 0.0
         for n in range(points):
-            named = 0.0
+            factor = total
             if not run_starts[t]:
                 at = n + jumps[t]
-                rise = _at(beyond, total, at - start) - _at(beyond, total, at - start - power)
-                # Σ_m (m − x)_+ u(m) = Σ_m (x − m)_+ u(m) − x·Σ u + Σ m·u, for falling jumps; the
-                # last term cancels in the difference of two such sums.
-                low, high = at + start, at + start + power
-                fall = _at(beyond, total, low) - _at(beyond, total, high) + power * total
-                named = (rise + fall) / power
-            weights[n] = masses[n] * sign * (total - 2.0 * named)
-            after += weights[n]
-        correct[t] = 0.5 * (1.0 + after)
-    return correct
+                # Σ_m (m − x)_+ u(m) = Σ_m (x − m)_+ u(m) − x·Σ u + Σ m·u, for falling jumps. All
+                # bends add up to zero, so that of the last two terms only the moment is left.
+                factor -= moment * total
+                for k in range(places.size):
+                    factor += bends[k] * (
+                        _at(beyond, total, at - places[k]) + _at(beyond, total, at + places[k])
+                    )
+            weights[n] = masses[n] * factor
+            mean[t] += weights[n]
+    return mean
 
 
 @numba.njit(cache=True, nogil=True)

@@ -12,7 +12,7 @@ decoded with errors that remain in the readings.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -193,17 +193,7 @@ def printed_groups(
     Reading of the paper: N, P and C(P) are those of the hierarchy.
     """
     eps = positive_array("epsilon", epsilon)
-    leaked: FloatArray = np.zeros_like(eps)
-    found = []
-    for group, part, below in _hierarchies(home, max_switches):
-        # Lemma 3 adds Y/(2 + C) and Y/2 to δ, so Theorem 6 is Lemma 3 with Y = 2δ'.
-        moved = disturbance + below + 2 * leaked
-        b = one_shot.printed_lower(part, eps, constant=constant, disturbance=moved)
-        top = one_shot.printed_upper(part, eps, disturbance=moved)
-        m = printed_lower(b, len(part), readings)
-        found.append(GroupBounds(group, part.names, m, printed_upper(top, readings)))
-        leaked = leaked + _spilled(part, readings, m)
-    return tuple(found)
+    return _paper_groups(home, eps, (readings, max_switches), constant, disturbance, _PRINTED)
 
 
 def integral_groups(
@@ -235,15 +225,36 @@ def integral_groups(
     because the bounds they are computed from are not valid.
     """
     scales = positive_array("scale", scale)
-    leaked: FloatArray = np.zeros_like(scales)
+    return _paper_groups(home, scales, (readings, max_switches), constant, disturbance, _INTEGRAL)
+
+
+_PRINTED = one_shot.printed_lower, one_shot.printed_upper, printed_lower
+_INTEGRAL = one_shot.integral_lower, one_shot.integral_upper, integral_lower
+"""Theorems 3 and 4 and the lower bound of Theorem 5 in the forms of the paper."""
+
+
+def _paper_groups(
+    home: Home,
+    noise: FloatArray,
+    series: tuple[int, int],
+    constant: float | None,
+    disturbance: float,
+    forms: tuple[Callable[..., Bound], Callable[..., Bound], Callable[..., Bound]],
+) -> tuple[GroupBounds, ...]:
+    """Theorem 6 from the forms of Theorems 3 to 5, for a number of readings and of switches."""
+    readings, most = series
+    lower, upper, over_time = forms
+    leaked: FloatArray = np.zeros_like(noise)
     found = []
-    for group, part, below in _hierarchies(home, max_switches):
+    for group, part, below in _hierarchies(home, most):
+        # Lemma 3 adds Y/(2 + C) and Y/2 to δ, so Theorem 6 is Lemma 3 with Y = 2δ'.
         moved = disturbance + below + 2 * leaked
-        b = one_shot.integral_lower(part, scales, constant=constant, disturbance=moved)
-        top = one_shot.integral_upper(part, scales, disturbance=moved)
-        m = integral_lower(b, len(part), readings)
+        top = upper(part, noise, disturbance=moved)
+        m = over_time(lower(part, noise, constant=constant, disturbance=moved), len(part), readings)
         found.append(GroupBounds(group, part.names, m, printed_upper(top, readings)))
-        leaked = leaked + _spilled(part, readings, m)
+        # The paper's bound on the errors that hierarchy k leaves: N_k·T·(1 − m_k)·‖P_k‖₂ [W]
+        norm = float(np.linalg.norm(part.powers))
+        leaked = leaked + len(part) * readings * (1 - np.asarray(m.raw)) * norm
     return tuple(found)
 
 
@@ -330,12 +341,6 @@ def _hierarchies(
         below = home.powers[np.concatenate([*groups[i + 1 :], np.zeros(0, np.int64)])]
         part = Home([home.appliances[j] for j in group], home.tolerance)
         yield group, part, one_shot.largest_sum(below, counts)
-
-
-def _spilled(part: Home, readings: int, lower: Bound) -> FloatArray:
-    """N_k·T·(1 − m_k)·‖P_k‖₂ [W]: the paper's bound on the errors that hierarchy k leaves."""
-    norm = float(np.linalg.norm(part.powers))
-    return np.asarray(len(part) * readings * (1 - np.asarray(lower.raw)) * norm)
 
 
 def switches_per_reading(

@@ -154,10 +154,9 @@ def exact_performance(
     if isinstance(attacker, MultiShot):
         if not attacker.is_plain:
             return None
-        correct = series_accuracy(attacker.home, trace, mechanism=mechanism)
         known = np.zeros(len(attacker.home)) if initial_state is None else np.asarray(initial_state)
-        sign = np.where(known == trace.truth()[0], 1.0, -1.0)
-        return _share(0.5 + sign * (correct - 0.5), initial_state)
+        correct = series_accuracy(attacker.home, trace, mechanism=mechanism, first_state=known)
+        return _share(correct, initial_state)
     if isinstance(attacker, AidedIntegerProgram) and attacker.is_automaton:
         chance = _follow_levels(attacker, trace, _Values(trace, mechanism, most_values))
     elif isinstance(attacker, SuperStateHmm):
@@ -338,7 +337,7 @@ def best_weight(alpha: FloatArray, plain: FloatArray, releases: int) -> float:
 
 def _control(attacker: Attacker) -> MultiShot | None:
     """Algorithm 1 without error correction, for attackers that resemble it."""
-    if not isinstance(attacker, MultiShot | Hierarchical) or not attacker.increments.trivial:
+    if not isinstance(attacker, MultiShot | Hierarchical):
         return None
     control = MultiShot(attacker.home, correction="none")
     return control if attacker.rounding == "bernoulli" else None

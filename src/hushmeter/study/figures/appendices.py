@@ -23,7 +23,7 @@ from hushmeter.checks import FloatArray
 from hushmeter.learn.homes import Rule, find_circuits
 from hushmeter.learn.segments import FLAT_WATTS, SEGMENTS
 from hushmeter.plot.accuracy import Lines, draw_lines
-from hushmeter.plot.behaviour import (
+from hushmeter.plot.adopters import (
     centres_columns,
     draw_centres,
     draw_interchanges,
@@ -32,10 +32,18 @@ from hushmeter.plot.behaviour import (
     upper_bound_words,
 )
 from hushmeter.study.comparison import Details
-from hushmeter.study.definition import Case
-from hushmeter.study.figures import EPSILONS, Caption, ReproducedItem, Setting
+from hushmeter.study.figures import (
+    EPSILONS,
+    Caption,
+    ReproducedItem,
+    Setting,
+    all_sets,
+    find_concentrated,
+    find_eight,
+    missing,
+)
 from hushmeter.study.figures.compressive import simulate_one_shot
-from hushmeter.study.figures.sources import all_sets, find_concentrated, find_eight, missing
+from hushmeter.study.sweep import Case
 from hushmeter.theory.exact import exact_curve
 from hushmeter.trace import Trace
 

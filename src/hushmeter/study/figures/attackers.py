@@ -9,6 +9,7 @@ attacker reaches about it, and the exact odds of the best possible attacker.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
@@ -23,29 +24,25 @@ from hushmeter.plot.accuracy import SweepPanel, draw_panels
 from hushmeter.privacy.units import resolve_unit
 from hushmeter.scoring import block_means_interval
 from hushmeter.study.comparison import Comparison, Details, Interval, Statement, tell_rate
-from hushmeter.study.definition import Contender
 from hushmeter.study.figures import (
     CALM,
     EPSILONS,
+    MINUTE_S,
+    PAPER_S,
     Caption,
     ReproducedItem,
     Setting,
+    Source,
     choose_blocks,
     compare,
-)
-from hushmeter.study.figures.sources import (
-    MINUTE_S,
-    PAPER_S,
-    Source,
     find_building,
     tell_meaning,
     with_real_mains,
 )
-from hushmeter.study.sweep import paper_mechanism, release_on_grid
+from hushmeter.study.sweep import Contender, paper_mechanism, release_on_grid
 from hushmeter.theory.bounds import series_bounds
 from hushmeter.theory.performance import Performance, expected_accuracy
-from hushmeter.theory.series import series_limit
-from hushmeter.theory.universal import universal_limit
+from hushmeter.theory.universal import series_limit, universal_limit
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -521,25 +518,14 @@ def _piecewise(found: Comparison, there: list[str]) -> Statement:
 
 def _verdict(judged: dict[float, list[Statement]]) -> tuple[str, str, str]:
     """The finding, the verdict and its reason, from the statements at both intervals."""
-    listed, counts = [], {"holds": 0, "does not hold": 0, "undecided": 0}
+    every = [one for statements in judged.values() for one in statements]
+    counts = Counter("holds" if one.holds else one.verdict for one in every)
+    listed = []
     for every_s, statements in judged.items():
-        for one in statements:
-            counts["holds" if one.holds else one.verdict] += 1
-        holding = [
-            f"{one.words} (by α only)" if one.against_f1 else one.words
-            for one in statements
-            if one.holds
-        ]
+        holding = [one.words + " (by α only)" * one.against_f1 for one in statements if one.holds]
         listed.append(f"at {every_s:g} s these hold: {', '.join(holding) or 'none'}")
-    total = sum(counts.values())
-    if counts["holds"] == total:
-        verdict = "agrees"
-    elif counts["does not hold"] == total:
-        verdict = "differs"
-    elif counts["undecided"] == total:
-        verdict = "undecided"
-    else:
-        verdict = "in part"
+    total, names = len(every), {"holds": "agrees", "does not hold": "differs"}
+    verdict = names.get(max(counts), "undecided") if len(counts) == 1 else "in part"
     reason = (
         f"of {total} statements, {counts['holds']} hold and {counts['does not hold']} do not; "
         f"undecided, because a 95 % interval contains zero: {counts['undecided']}."

@@ -29,7 +29,6 @@ from hushmeter.study.comparison import (
     resampled_interval,
     tell_rate,
 )
-from hushmeter.study.definition import Case, Contender
 from hushmeter.study.figures import (
     CALM,
     EPSILONS,
@@ -37,17 +36,15 @@ from hushmeter.study.figures import (
     Caption,
     ReproducedItem,
     Setting,
-    compare,
-)
-from hushmeter.study.figures.sources import (
     Source,
+    compare,
     find_concentrated,
     find_eight,
     find_thirteen,
     other_homes,
     tell_meaning,
 )
-from hushmeter.study.sweep import paper_mechanism, release_on_grid
+from hushmeter.study.sweep import Case, Contender, paper_mechanism, release_on_grid
 from hushmeter.theory import one_shot
 from hushmeter.theory.bounds import BoundCurves, bound_curves, series_curves
 
