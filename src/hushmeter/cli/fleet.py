@@ -11,15 +11,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hushmeter.cli import options as given
-from hushmeter.cli.job_log import INTERRUPTED, JobLog, LogFormat, MetricsFile, logged_job
 from hushmeter.cli.options import (
+    LogFormat,
+    MetricsFile,
     file_option,
     noise_option,
     parse_interval,
     parse_numbers,
     parse_watts,
 )
-from hushmeter.cli.output import print_files, print_json, print_table, row_progress
+from hushmeter.cli.output import (
+    INTERRUPTED,
+    JobLog,
+    logged_job,
+    print_files,
+    print_json,
+    print_table,
+    row_progress,
+)
 from hushmeter.formatting import count_of
 
 if TYPE_CHECKING:

@@ -117,6 +117,13 @@ SPARK = job_option(
 DRY_RUN = typer.Option("--dry-run", help="Check all files, but spend and write nothing.")
 RESUME = typer.Option("--resume", help="Continue an interrupted release.")
 NEW_FOLDER = typer.Option("-o", "--output", help="A new or empty folder.")
+LogFormat = Annotated[
+    str, job_option(help="Log on standard error: text, or json with one object per line.")
+]
+MetricsFile = Annotated[
+    Path | None,
+    job_option(help="Write counts and times of this job for Prometheus.", metavar="FILE.prom"),
+]
 
 
 def register_own_attacker(text: str | None) -> str | None:

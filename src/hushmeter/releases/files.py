@@ -33,7 +33,7 @@ from hushmeter.files import (
     table_bytes,
 )
 from hushmeter.releases.labels import CELLS
-from hushmeter.releases.private_receipt import PRIVATE_SCHEMA, overlapping_days
+from hushmeter.releases.private_receipt import overlapping_days
 from hushmeter.releases.receipt import SCHEMA, Receipt
 from hushmeter.releases.release import HOURS, Release, View
 from hushmeter.trace import SECONDS_PER_HOUR, TimeArray, Trace
