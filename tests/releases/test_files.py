@@ -18,8 +18,10 @@ import pytest
 
 import hushmeter as hm
 from hushmeter.errors import DataError, InputError
+from hushmeter.files import receipt_path
 from hushmeter.releases.files import find_earlier_releases, is_release
 from hushmeter.releases.labels import VIEWS
+from hushmeter.releases.receipt import SCHEMA
 from hushmeter.releases.verify import make_signing_key
 
 TRACE = hm.Trace([100.0, 2100.0, 90.0, 95.0], 6.0, "2024-01-15T00:00Z")
