@@ -18,7 +18,7 @@ from functools import lru_cache, partial
 import numpy as np
 
 from hushmeter.checks import FloatArray
-from hushmeter.clock import utc_offsets
+from hushmeter.clock import longest_cell_s
 from hushmeter.errors import DataError, InputError
 from hushmeter.noise import (
     DEFAULT_KIND,
@@ -133,10 +133,7 @@ def _cell_length(request: Request, metered: Metered) -> float | str | None:
     """
     if request.every is not None or not request.several:
         return request.every
-    times = np.arange("2024-01", "2025-01", dtype="datetime64[M]").astype("datetime64[s]")
-    if metered.times is not None:
-        times = metered.times.times
-    step = math.gcd(SECONDS_PER_HOUR, *np.unique(utc_offsets(times, metered.zone)).tolist())
+    step = longest_cell_s(metered.zone, None if metered.times is None else metered.times.times)
     length = SECONDS_PER_HOUR if step % metered.interval_s else step
     return max(float(length), metered.interval_s)
 
