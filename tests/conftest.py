@@ -60,6 +60,50 @@ def pytest_xdist_make_scheduler(config, log):
     return ByGroup(config, log)
 
 
+LONG_S = 8.0
+"""Duration of a test [s] from which it is started before all shorter ones."""
+
+DURATIONS = "hushmeter/durations"
+"""Place of the durations of the last run in pytest's cache."""
+
+
+def longest_first(names: list[str], took: dict[str, float]) -> list[int]:
+    """Places of tests in the order in which they start: long ones first, all others as they are."""
+    lengths = [took.get(name, 0.0) for name in names]
+    return sorted(range(len(names)), key=lambda i: -lengths[i] if lengths[i] >= LONG_S else 0.0)
+
+
+class LongestFirst:
+    """Starts the tests that were the longest in the last run first.
+
+    At the end of the queue, one of them would keep a worker busy while the others have nothing left
+    to do.
+    """
+
+    def __init__(self, config):
+        self.config, self.took = config, dict(config.cache.get(DURATIONS, {}))
+        self.is_worker = hasattr(config, "workerinput")
+        self.running: dict[str, float] = {}
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items):
+        if self.is_worker:
+            order = longest_first([item.nodeid for item in items], self.took)
+            items[:] = [items[i] for i in order]
+
+    def pytest_runtest_logreport(self, report):
+        self.running[report.nodeid] = self.running.get(report.nodeid, 0.0) + report.duration
+
+    def pytest_sessionfinish(self):
+        if not self.is_worker:
+            self.config.cache.set(DURATIONS, self.took | self.running)
+
+
+def pytest_configure(config):
+    if hasattr(config, "cache"):
+        config.pluginmanager.register(LongestFirst(config))
+
+
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(20_240_115)

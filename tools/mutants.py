@@ -293,8 +293,8 @@ class Workshop:
 def nearest_tests(module: str) -> list[list[str]]:
     """Return the runs of tests for a module: first its own test file, then those of its package."""
     package, name = module.split("/")[0], Path(module).stem
-    folder = ROOT / "tests" / package
-    own = [str(path.relative_to(ROOT)) for path in folder.rglob(f"test_{name}.py")]
+    folder, name = ROOT / "tests" / package, package if name == "__init__" else name
+    own = [str(path.relative_to(ROOT)) for path in sorted(folder.rglob(f"test_{name}*.py"))]
     others = [str(path.relative_to(ROOT)) for path in sorted(folder.rglob("test_*.py"))]
     rest = [path for path in others if path not in own]
     more = [path for path in MORE_TESTS.get(package, ()) if (ROOT / path).exists()]
@@ -361,7 +361,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="which sample is taken")
     parser.add_argument("--jobs", type=int, default=1, help="how many mutants are tried at once")
     parser.add_argument("--limit", type=float, default=600.0, help="longest run of tests [s]")
-    parser.add_argument("--only", default="", help="part of a module's path, such as noise/laplace")
+    parser.add_argument("--only", default="", help="part of a module's path, such as noise/pure")
     parser.add_argument("--again", action="store_true", help="try earlier survivors again")
     given = parser.parse_args()
 

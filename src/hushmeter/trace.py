@@ -45,7 +45,7 @@ LEAST_PRESENT = 0.9
 that one lost reading does not cost an hour and no value decides which intervals are used."""
 TIME, METER, STATE = "timestamp", "watts", " on"
 """Names of the columns of times and readings, and the ending of those of states, in tables."""
-DRAWN_POINTS = 200
+DRAWN_POINTS, NAMES_SHOWN = 200, 6
 
 
 @dataclass(frozen=True)
@@ -665,10 +665,10 @@ def _regular_steps(times: TimeArray, interval_s: float | None) -> tuple[float, I
     return interval, steps
 
 
-def _shortened(names: tuple[str, ...], most: int = 6) -> str:
+def _shortened(names: tuple[str, ...]) -> str:
     """The first names, and how many more there are."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+    return ", ".join(names[:NAMES_SHOWN]) + more
 
 
 def jumps(
@@ -684,13 +684,7 @@ def jumps(
 
 def intervals_in(every: float | str, interval_s: float) -> int:
     """Return the number of intervals in `every`, such as "30min"; raise unless it is whole."""
-    length = seconds("every", every)
-    count = round(length / interval_s)
-    if count < 1 or abs(count * interval_s - length) > 1e-6 * length:
-        raise InputError(
-            f"every must be a whole multiple of the {interval_s:g} s interval, got {length:g} s."
-        )
-    return count
+    return round(nearest_multiple(every, interval_s, tolerance=1e-6) / interval_s)
 
 
 def nearest_multiple(

@@ -21,7 +21,7 @@ from hushmeter.advice.planner import (
 )
 from hushmeter.advice.sentences import explain_reach
 from hushmeter.errors import InputError
-from hushmeter.privacy.accounting import compose
+from hushmeter.privacy import compose
 from hushmeter.releases.purposes import PURPOSES
 from hushmeter.releases.search import NEAR_A_COIN, ODDS_SLACK, best_grid, best_odds
 from tests.cli.test_commands import run

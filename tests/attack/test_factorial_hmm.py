@@ -16,8 +16,8 @@ from hushmeter.attack.factorial_hmm import (
     noisy_log_density,
 )
 from hushmeter.errors import DataError, InputError, NotFittedError
-from hushmeter.noise.laplace import continuous_log_density
 from hushmeter.noise.losses import GridDistribution
+from hushmeter.noise.pure import continuous_log_density
 
 
 @pytest.fixture(scope="module")

@@ -11,11 +11,14 @@ import hushmeter as hm
 from hushmeter.attack.base import AllOff, Attacker
 from hushmeter.attack.registry import attackers
 from hushmeter.attack.strongest import (
+    FOLDS,
+    MOST_BLOCKS,
+    MOST_JUDGED,
     NO_DATA,
     QUICK,
     Strongest,
+    cut_blocks,
     default_candidates,
-    held_back_parts,
     leave_out,
     sample_noise,
 )
@@ -104,13 +107,13 @@ def test_a_weak_appliance_is_answered_without_data():
 
 
 def test_the_choice_uses_data_that_the_candidates_have_not_seen(train):
-    parts = held_back_parts(len(train))
-    assert [(part.start, part.stop) for part in parts] == [(0, 600), (600, 1200)]
-    rest = leave_out(train, parts[1])
+    blocks = cut_blocks(train)
+    assert [part.start for part in blocks] == [0, 600, 1200, 1800, 2400]
+    assert [part.stop for part in blocks] == [600, 1200, 1800, 2400, 3000]
+    rest = leave_out(train, [blocks[1], blocks[3]])
     np.testing.assert_array_equal(rest.readings[:600], train.readings[:600])
-    np.testing.assert_array_equal(rest.readings[600:], train.readings[1200:])
-    assert np.flatnonzero(rest.run_starts).tolist() == [0, 600]
-    np.testing.assert_array_equal(rest.times, np.delete(train.times, np.arange(600, 1200)))
+    np.testing.assert_array_equal(rest.readings[600:1200], train.readings[1200:1800])
+    assert np.flatnonzero(rest.run_starts).tolist() == [0, 600, 1200]
 
     class Memory(AllOff):
         """Remembers the readings of its training data, and knows nothing else."""
@@ -135,7 +138,7 @@ def test_the_choice_uses_data_that_the_candidates_have_not_seen(train):
     assert made.choose().name == "bayes"
 
 
-def test_a_gain_in_one_part_does_not_pay_for_a_loss_in_the_other():
+def test_a_loss_that_the_days_do_not_agree_about_is_no_reason_to_leave_an_appliance_out():
     class Seasonal(AllOff):
         """Right about the lamp in the first part alone, and always right about the kettle."""
 
@@ -144,12 +147,57 @@ def test_a_gain_in_one_part_does_not_pay_for_a_loss_in_the_other():
         def _predict(self, seen):
             return np.stack([seen.readings > 1000, np.ones(len(seen), bool)], axis=1)
 
-    place = np.arange(1000)
-    lamp = np.where(place < 200, place % 10 > 0, place % 10 == 0)
-    states = np.stack([place % 10 == 5, lamp], axis=1)
-    choice = choose_among(Seasonal, states)
-    # Over both parts the gain is exactly balanced; in the second part alone it is a loss.
-    assert choice.without_data == ("lamp",)
+    place = np.arange(1200)
+    kettle = place % 10 == 5
+    # The lamp is on in the first half of the training data: no gain and no loss on the whole.
+    unclear = choose_among(Seasonal, np.stack([kettle, (place < 600) & (place % 100 > 0)], axis=1))
+    assert unclear.without_data == ()
+    # Here the answer "on" about the lamp is wrong on every day.
+    wrong = choose_among(Seasonal, np.stack([kettle, place % 10 == 0], axis=1))
+    assert wrong.without_data == ("lamp",)
+    assert wrong.f1 == 0.5
+
+
+def test_few_days_do_not_tell_candidates_apart_so_the_first_one_stays(train):
+    noise = Laplace(1.0, 500.0, grid=1.0)
+    made = Strongest(HOME, candidates=("bayes", "co")).fit(train).knows(noise)
+    truths = [block[2] for block in made.blocks_]
+    answers = [made._answer(made.held_back_["bayes"][block[0]], block) for block in made.blocks_]
+    better = [answer.copy() for answer in answers]
+    # Better on one day of five, and worse on another one by less.
+    worse = int((answers[0] != truths[0]).sum()) // 4
+    better[0], better[1][:worse] = truths[0], ~truths[1][:worse]
+    alone = Strongest(HOME, candidates=("bayes",)).fit(train).knows(noise).choose()
+    found = {"bayes": answers, "co": better}
+    made._answer = lambda attacker, block: found[attacker.name][
+        next(i for i, one in enumerate(made.blocks_) if one is block)
+    ]
+    assert made.choose().name == "bayes"
+    assert made.choose().f1 == alone.f1
+    # If it is better on every day, it is chosen.
+    made._choices = {}
+    found["co"] = truths
+    assert made.choose().name == "co"
+    assert made.choose().f1 == 1.0
+
+
+def test_at_most_two_weeks_decide_and_all_times_of_day(train):
+    class Free(AllOff):
+        name: ClassVar[str] = "free"
+
+    attackers._registered["free"] = Free
+    try:
+        long = hm.Trace(
+            np.zeros(40 * 2880), 30.0, states=np.zeros((40 * 2880, 2), bool), power=None
+        )
+        made = Strongest(HOME, candidates=("free",)).fit(long)
+    finally:
+        del attackers._registered["free"]
+    assert len(cut_blocks(long)) == 40
+    assert len(made.blocks_) == MOST_BLOCKS
+    assert sum(len(readings) for _, readings, _, _ in made.blocks_) == MOST_JUDGED
+    assert {fold for fold, *_ in made.blocks_} == set(range(FOLDS))
+    assert made.choose().name == NO_DATA
 
 
 def test_the_guess_is_on_only_for_what_is_on_in_every_part():
@@ -162,11 +210,10 @@ def test_the_guess_is_on_only_for_what_is_on_in_every_part():
 
 def test_candidates_that_have_learnt_are_used_again(train):
     known = attackers["bayes"](HOME).fit(train)
-    made = Strongest(HOME, candidates="quick", held=50).fit_with(train, {"bayes": known})
+    made = Strongest(HOME, candidates="quick").fit_with(train, {"bayes": known})
     assert made.candidates == QUICK
     assert made.fitted_["bayes"] is known
-    assert [len(readings) for readings, _, _ in made.parts_] == [50, 50]
-    alone = Strongest(HOME, candidates=QUICK, held=50).fit(train)
+    alone = Strongest(HOME, candidates=QUICK).fit(train)
     assert made.choose() == alone.choose()
 
 
@@ -210,11 +257,12 @@ def test_every_candidate_is_judged_with_what_it_attacks_with():
     net = attackers["tcn"](HOME, settings=small, seed=5).fit(trace)
     made = Strongest(HOME, candidates=("tcn", "bayes")).fit_with(trace, {"tcn": net})
     for name, held_back in made.held_back_.items():
-        for judged, part in zip(held_back, held_back_parts(len(trace)), strict=True):
+        for fold, judged in enumerate(held_back):
             assert judged.parameters == made.fitted_[name].parameters
-            again = type(judged)(HOME, **judged.parameters).fit(leave_out(trace, part))
+            rest = leave_out(trace, cut_blocks(trace)[fold::FOLDS])
+            again = type(judged)(HOME, **judged.parameters).fit(rest)
             np.testing.assert_array_equal(judged.predict(trace), again.predict(trace))
-    assert [len(judged.weights_) for judged in made.held_back_["tcn"]] == [2, 2]
+    assert [len(judged.weights_) for judged in made.held_back_["tcn"]] == [2] * FOLDS
 
 
 def test_wrong_names_and_intervals_are_refused(fitted):

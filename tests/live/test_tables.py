@@ -16,7 +16,7 @@ from hushmeter.live.service import Feed, Service
 from hushmeter.live.state import State, read_state
 from hushmeter.live.stream import read_terms, watch_windows
 from hushmeter.noise.gaussian import joint_epsilon, joint_odds
-from hushmeter.privacy.accounting import compose_change
+from hushmeter.privacy import compose_change
 from hushmeter.releases.estimate import lengths_of
 from hushmeter.releases.files import read_release
 from hushmeter.releases.labels import cells_of

@@ -16,7 +16,7 @@ from hushmeter.ledger.charges import period_price
 from hushmeter.noise import MECHANISMS, Mechanism, parse_mechanism
 from hushmeter.noise.audit import audit
 from hushmeter.noise.samplers import MAX_DIGITS, laplace_digits, laplace_sampler
-from hushmeter.privacy.accounting import compose_change, unknown_moment
+from hushmeter.privacy import compose_change, unknown_moment
 
 SOURCE = Path(hm.__file__).parent
 KINDS = {"Laplace", "Staircase", "Gaussian"}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import hushmeter as hm
 from hushmeter.errors import InputError
-from hushmeter.privacy.accounting import compose_change
+from hushmeter.privacy import compose_change
 from hushmeter.privacy.units import (
     calibrate,
     resolve_unit,

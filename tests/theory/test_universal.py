@@ -14,7 +14,7 @@ from hushmeter.attack.registry import attackers
 from hushmeter.errors import InputError, MissingExtraError
 from hushmeter.home import Home
 from hushmeter.noise import Gaussian, Laplace, Staircase
-from hushmeter.privacy.accounting import compose
+from hushmeter.privacy import compose
 from hushmeter.theory.universal import (
     laplace_limit,
     mean_limit,

@@ -15,8 +15,8 @@ from hushmeter.cli import app
 from hushmeter.errors import DataError, InputError
 from hushmeter.files import receipt_path
 from hushmeter.learn.habits import Finding, clock, weekends
+from hushmeter.releases.purposes import OF_PURPOSE
 from hushmeter.releases.receipt import SCHEMA
-from hushmeter.releases.wishes import OF_PURPOSE
 from hushmeter.threat import read_for_attack, released_findings, what_is_left
 from hushmeter.threat.remaining import RULES, _upper
 

@@ -8,7 +8,7 @@ import pytest
 
 import hushmeter as hm
 from hushmeter.advice.sentences import compare_promise
-from hushmeter.releases.wishes import WISHES
+from hushmeter.releases.purposes import WISHES
 from hushmeter.threat import what_is_left
 from hushmeter.trace import Metering
 from hushmeter.web.views import NO_NOISE, VERDICTS

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from hushmeter.appliance import Appliance
     from hushmeter.home import Home
     from hushmeter.noise.mechanism import Mechanism
-    from hushmeter.privacy.accounting import UnknownMoment
+    from hushmeter.privacy import UnknownMoment
     from hushmeter.privacy.units import Unit
 
 FORMS = ("series", "calendar")

@@ -28,7 +28,7 @@ from hushmeter.formatting import (
 )
 from hushmeter.noise import find_kind
 from hushmeter.noise.losses import Composition
-from hushmeter.privacy.accounting import ApplianceAccount
+from hushmeter.privacy import ApplianceAccount
 from hushmeter.releases.labels import CELLS, HOURLY_COST, VIEWS
 from hushmeter.releases.private_receipt import describe_largest_power
 from hushmeter.releases.promise import Promise

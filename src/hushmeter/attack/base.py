@@ -27,7 +27,15 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hushmeter.checks import BoolArray, FloatArray, RngLike, finite_vector, positive, whole
+from hushmeter.checks import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    RngLike,
+    finite_vector,
+    positive,
+    whole,
+)
 from hushmeter.errors import DataError, InputError, NotFittedError, UnknownNameError
 from hushmeter.files import atomic
 from hushmeter.formatting import short_duration
@@ -66,6 +74,9 @@ class NoiseDistribution(Protocol):
 
     def quantile(self, p: float) -> float:
         """Value [W] below which |noise| stays with probability p."""
+
+    def sample(self, size: int, *, rng: RngLike = None) -> IntArray:
+        """Simulate noise [grid steps]."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +121,11 @@ class GaussianNoise:
         from scipy.special import ndtri
 
         return float(self.std * ndtri((1 + p) / 2))
+
+    def sample(self, size: int, *, rng: RngLike = None) -> IntArray:
+        """See `NoiseDistribution`."""
+        noise = np.random.default_rng(rng).normal(0.0, self.std, size)
+        return np.rint(noise / self.grid).astype(np.int64)
 
     def log_density(self, residuals: FloatArray, spread: float) -> FloatArray:
         """See `NoiseDistribution`; the sum of two Gaussians is a Gaussian."""
@@ -444,7 +460,7 @@ class Hold(Attacker):
 
 def check_mechanism(mechanism: Any) -> NoiseDistribution | None:
     """Return `mechanism` if it is a noise distribution or None; raise `InputError` otherwise."""
-    needed = ("grid", "std", "quantile", "log_density")
+    needed = ("grid", "std", "quantile", "log_density", "sample")
     if mechanism is not None and not all(hasattr(mechanism, name) for name in needed):
         raise InputError(f"mechanism must be a noise mechanism, got {mechanism!r}.")
     found: NoiseDistribution | None = mechanism

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations, product
 from typing import Any, ClassVar, Self, cast
 
@@ -332,19 +332,8 @@ class AidedIntegerProgram(IntegerProgram):
     @property
     def rules_in_use(self) -> AlipRules:
         """The given rules, else the learnt ones, else none."""
-        reader, table, given = RuleReader(self.home, self.table), self.table, self.rules
         learnt = AlipRules(*self.rules_) if hasattr(self, "rules_") else None  # type: ignore[arg-type]
-        none = AlipRules(
-            np.zeros(len(self.home), np.bool_), (), free_transitions(table), (), rigid_boxes(table)
-        )
-        other = learnt or none
-        return AlipRules(
-            other.always_on if given.always_on is None else reader.always_on(given.always_on),
-            other.exclusive if given.exclusive is None else reader.exclusive(given.exclusive),
-            other.instead if given.transitions is None else reader.instead(given.transitions),
-            () if given.median is None else reader.median(given.median),
-            other.boxes if given.boxes is None else reader.boxes(given.boxes),
-        )
+        return read_rules(self.rules, self.home, self.table, learnt or no_rules(self.table))
 
     @property
     def is_automaton(self) -> bool:
@@ -444,60 +433,49 @@ class AlipRules:
     boxes: tuple[FloatArray, ...]
 
 
-class RuleReader:
-    """Converts rules in names and watts to positions in a table of levels."""
+def no_rules(table: LevelTable) -> AlipRules:
+    """Rules that allow everything and move no level."""
+    nothing = np.zeros(len(table), np.bool_)
+    return AlipRules(nothing, (), free_transitions(table), (), rigid_boxes(table))
 
-    def __init__(self, home: Home, table: LevelTable) -> None:
-        self.home, self.table = home, table
 
-    def state(self, name: str, watts: float) -> tuple[int, int]:
+def read_rules(given: GivenRules, home: Home, table: LevelTable, other: AlipRules) -> AlipRules:
+    """The given rules as positions in the table of levels, and the other ones where none is given.
+
+    Median rules are never learnt.
+    """
+
+    def state(name: str, watts: float) -> tuple[int, int]:
         """Position (appliance, level) of a rating [W]; zero watts is off."""
-        i = self.home.index(name)
-        distances = np.abs(self.table.powers[i] - watts)
-        if distances.min() > self.home.tolerance:
+        i = home.index(name)
+        distances = np.abs(table.powers[i] - watts)
+        if distances.min() > home.tolerance:
             raise InputError(f"{name} has no rating of {watts} W.")
         return i, int(distances.argmin())
 
-    def always_on(self, names: Iterable[str]) -> BoolArray:
-        """Mask of the named appliances, shape (N,)."""
-        mask = np.zeros(len(self.home), np.bool_)
-        mask[[self.home.index(name) for name in names]] = True
-        return mask
-
-    def exclusive(
-        self, sets: Iterable[Iterable[tuple[str, float]]]
-    ) -> tuple[tuple[tuple[int, int], ...], ...]:
-        """Sets of states, each given as (name, rating)."""
-        return tuple(tuple(self.state(name, watts) for name, watts in group) for group in sets)
-
-    def instead(
-        self, transitions: Iterable[tuple[str, float, float, float]]
-    ) -> tuple[LevelArray, ...]:
-        """Replacement matrices of rules given as (name, from, to, instead)."""
-        matrices = free_transitions(self.table)
-        for name, before, after, replacement in transitions:
-            i, j = self.state(name, before)
-            matrices[i][j, self.state(name, after)[1]] = self.state(name, replacement)[1]
-        return matrices
-
-    def median(
-        self, rules: Iterable[tuple[str, float, int, float]]
-    ) -> tuple[tuple[int, int, int, int], ...]:
-        """Median rules given as (name, rating, window, instead)."""
-        return tuple(
-            (*self.state(name, watts), whole("window", window), self.state(name, instead)[1])
-            for name, watts, window, instead in rules
-        )
-
-    def boxes(self, boxes: Iterable[tuple[str, float, float, float]]) -> tuple[FloatArray, ...]:
-        """Bounds [W] given as (name, rating, low, high)."""
-        bounds = rigid_boxes(self.table)
-        for name, watts, low, high in boxes:
+    median = tuple(
+        (*state(name, watts), whole("window", window), state(name, instead)[1])
+        for name, watts, window, instead in given.median or ()
+    )
+    found: dict[str, Any] = {"median": median}
+    if given.always_on is not None:
+        named = [home.index(name) for name in given.always_on]
+        found["always_on"] = np.isin(np.arange(len(home)), named)
+    if given.exclusive is not None:
+        found["exclusive"] = tuple(tuple(state(*one) for one in group) for group in given.exclusive)
+    if given.transitions is not None:
+        found["instead"] = free_transitions(table)
+        for name, before, after, instead in given.transitions:
+            i, j = state(name, before)
+            found["instead"][i][j, state(name, after)[1]] = state(name, instead)[1]
+    if given.boxes is not None:
+        found["boxes"] = rigid_boxes(table)
+        for name, watts, low, high in given.boxes:
             if not 0 <= low <= high:
                 raise InputError(f"the box of {name} must have 0 ≤ low ≤ high, got {low}, {high}.")
-            i, k = self.state(name, watts)
-            bounds[i][k] = low, high
-        return bounds
+            i, k = state(name, watts)
+            found["boxes"][i][k] = low, high
+    return replace(other, **found)
 
 
 def free_transitions(table: LevelTable) -> tuple[LevelArray, ...]:

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from hushmeter.appliance import Appliance
 from hushmeter.attack.chains import StateArray, outer_sum
-from hushmeter.checks import BoolArray, FloatArray, IntArray, non_negative, positive, whole
+from hushmeter.checks import BoolArray, FloatArray, IntArray, positive, whole
 from hushmeter.errors import InputError
 from hushmeter.home import Home
 from hushmeter.trace import Trace
@@ -107,17 +107,21 @@ def training_power(trace: Trace, home: Home) -> FloatArray:
     return trace.truth() * home.powers if trace.power is None else trace.power
 
 
-def learn_levels(trace: Trace, home: Home, most: int = 3, separation: float = 2.0) -> LevelTable:
+SEPARATION = 2.0
+"""Distance of neighbouring levels in units of the sum of their standard deviations. It is 1.7 for a
+uniform distribution that is cut in two and 1.3 for a Gaussian, so that neither is split."""
+
+
+def learn_levels(trace: Trace, home: Home, most: int = 3) -> LevelTable:
     """Learn the state powers from the true power and the true states of a trace.
 
     Notes
     -----
     The on-levels are the centres of an optimal k-means of the power while on, with the largest
     k ≤ `most` for which all neighbouring centres are further apart than the tolerance and than
-    `separation` times the sum of the standard deviations. A uniform distribution that is cut in
-    two has a separation of 1.7 and a Gaussian 1.3, so that the default splits neither.
+    `SEPARATION` times the sum of the standard deviations.
     """
-    most, separation = whole("most", most), non_negative("separation", separation)
+    whole("most", most)
     given, states = home_levels(home), trace.truth()
     if states.shape[1] != len(home):
         raise InputError(f"the trace has {states.shape[1]} appliances, the home {len(home)}.")
@@ -127,7 +131,7 @@ def learn_levels(trace: Trace, home: Home, most: int = 3, separation: float = 2.
     for i, fallback in enumerate(given.powers):
         on, power = states[:, i], trace.power[:, i]
         if on.any():
-            levels = find_on_levels(power[on], most, home.tolerance, separation)
+            levels = find_on_levels(power[on], most, home.tolerance, SEPARATION)
         else:
             levels = fallback[1:]
         idle = float(power[~on].mean()) if not on.all() else 0.0

@@ -36,7 +36,7 @@ import numpy as np
 
 from hushmeter.appliance import Appliance
 from hushmeter.attack.base import Attacker
-from hushmeter.checks import BoolArray, FloatArray, positive
+from hushmeter.checks import BoolArray, FloatArray
 from hushmeter.errors import (
     DataError,
     HushmeterError,
@@ -424,6 +424,10 @@ _CLAUSES: tuple[Callable[[type[Attacker]], None], ...] = (
 )
 
 
+NILMTK_ON_W = 10.0
+"""Power above which an appliance is on if no home is given [W], as in NILMTK."""
+
+
 class NilmtkDisaggregator:
     """An attacker with NILMTK's methods `partial_fit` and `disaggregate_chunk`."""
 
@@ -434,16 +438,12 @@ class NilmtkDisaggregator:
         attacker: str,
         *,
         home: Home | None = None,
-        on_above: float = 10.0,
-        tolerance: float = 20.0,
         **parameters: Any,
     ) -> None:
         self.MODEL_NAME = f"hushmeter {attacker}"
         self._class = attackers[attacker]
         self._parameters = parameters
         self._home = home
-        self._on_above = positive("on_above", on_above)
-        self._tolerance = positive("tolerance", tolerance)
         self.attacker: Attacker | None = None
 
     def partial_fit(
@@ -460,10 +460,10 @@ class NilmtkDisaggregator:
         if not columns or any(column.size != len(mains) for column in columns):
             raise DataError("every appliance needs as many readings as the mains.")
         power = np.column_stack(columns)
-        home = self._home or _learn_home(names, power, self._on_above, self._tolerance)
+        home = self._home or _learn_home(names, power)
         if list(home.names) != names:
             raise InputError(f"the home has {', '.join(home.names)}; got {', '.join(names)}.")
-        on = self._on(power, home)
+        on = power > (NILMTK_ON_W if self._home is None else home.powers / 2)
         trace = Trace(mains.readings, mains.interval_s, mains.start, on, power, names, mains.steps)
         self.attacker = self._class(home, **self._parameters).fit(trace)
 
@@ -494,10 +494,6 @@ class NilmtkDisaggregator:
         """Read the attacker that `save_model` wrote to a folder."""
         self.attacker = self._class.load(Path(folder_name) / "attacker.npz")
 
-    def _on(self, power: FloatArray, home: Home) -> BoolArray:
-        on: BoolArray = power > (self._on_above if self._home is None else home.powers / 2)
-        return on
-
 
 def _watts(frames: Sequence[pd.DataFrame]) -> FloatArray:
     """Power of all chunks [W], shape (T,)."""
@@ -523,12 +519,12 @@ def _trace(frames: Sequence[pd.DataFrame]) -> Trace:
     return Trace(watts, interval / 1e9, np.datetime64(int(times[0]), "ns"), steps=steps.astype(int))
 
 
-def _learn_home(names: list[str], power: FloatArray, on_above: float, tolerance: float) -> Home:
+def _learn_home(names: list[str], power: FloatArray) -> Home:
     """A home with the mean power of every appliance while it is on."""
     appliances = []
     for name, drawn in zip(names, power.T, strict=True):
-        on = drawn > on_above
+        on = drawn > NILMTK_ON_W
         if not on.any():
-            raise DataError(f"{name} never draws more than {on_above:g} W in the training data.")
+            raise DataError(f"{name} never draws more than {NILMTK_ON_W:g} W in the training data.")
         appliances.append(Appliance(name, float(drawn[on].mean())))
-    return Home(appliances, tolerance)
+    return Home(appliances)

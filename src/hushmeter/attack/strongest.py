@@ -1,4 +1,4 @@
-"""The strongest attacker for a home, chosen on held-back training data under the given noise."""
+"""The strongest attacker for a home, chosen by cross-validation under the given noise."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from inspect import signature
+from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,11 +19,12 @@ from hushmeter.attack.base import (
     check_mechanism,
 )
 from hushmeter.attack.registry import attackers
-from hushmeter.checks import BoolArray, FloatArray, whole
+from hushmeter.checks import BoolArray, FloatArray, IntArray, whole
 from hushmeter.errors import DataError, InputError
+from hushmeter.formatting import spread_out
 from hushmeter.home import Home
-from hushmeter.scoring import score
-from hushmeter.trace import Trace
+from hushmeter.scoring import block_measures, draw_blocks
+from hushmeter.trace import SECONDS_PER_DAY, Trace
 
 NO_DATA = "no data"
 """Name of the choice that uses no readings."""
@@ -30,14 +32,18 @@ NO_DATA = "no data"
 QUICK = ("bayes", "sparse-hmm")
 """Candidates that learn within seconds and need no PyTorch."""
 
-HELD_BACK = 2
-"""Number of parts of the training data that are held back, one after the other."""
+FOLDS = 5
+"""Number of copies of a candidate, each of which answers a fifth of the days that decide and has
+learnt from all others."""
 
-PARTS = 5
-"""Number of parts into which the training data is divided."""
+MOST_BLOCKS = 14
+"""Largest number of days that decide; they are spread evenly over longer training data."""
 
-MOST_HELD = 10_080
-"""Largest number of readings of one part that decide by default: a week of minutes."""
+MOST_JUDGED = 20_160
+"""Largest number of readings that decide: two weeks of minutes."""
+
+RESAMPLES = 500
+"""Number of times that the days are drawn with replacement for a standard error."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +55,11 @@ class Choice:
     name : str
         Name of the chosen attacker; "no data" if every appliance is answered without data.
     without_data : tuple of str
-        Appliances about which no attacker is better than the guess without data. They are
+        Appliances about which the attacker is worse than the guess without data. They are
         predicted to be always off, or always on if this is more frequent.
     alpha, floor, f1 : float
         Accuracy of the choice, accuracy of the guess without data, and macro F1 of the choice, all
-        on the held-back training data.
+        on training data that the attacker had not learnt from.
     """
 
     name: str
@@ -85,11 +91,9 @@ class Strongest(Attacker):
     mechanism
         As in `Bayes`.
     candidates : sequence of str or "quick", optional
-        Names of attackers. By default these are `bayes`, `sparse-hmm` and, if PyTorch is installed,
-        `tcn`, whose three trainings take four to five minutes. "quick" leaves `tcn` out.
-    held : int
-        Largest number of readings of each held-back part that decide. Fewer make the choice
-        quicker and less certain.
+        Names of attackers, the simplest first. By default these are `bayes`, `sparse-hmm` and, if
+        PyTorch is installed, `tcn`, whose six trainings take about nine minutes. "quick" leaves
+        `tcn` out.
     seed : int
         Seed of the candidates and of the simulated noise on the held-back data.
     progress : bool
@@ -100,9 +104,9 @@ class Strongest(Attacker):
     fitted_ : dict
         Candidates that learnt from all training data, by name.
     held_back_ : dict
-        Copies of each candidate that have not seen the first, or the second, held-back part.
-    parts_ : tuple of (readings, states, run_starts)
-        The held-back parts.
+        Copies of each candidate; each has not seen a fifth of the days that decide.
+    blocks_ : tuple of (fold, readings, states, run_starts)
+        The readings that decide, and the copy that answers them.
     guess_ : array of bool, shape (N,)
         The guess without data: whether each appliance is on in most readings of every fifth of the
         training data.
@@ -113,16 +117,26 @@ class Strongest(Attacker):
 
     Notes
     -----
-    The training data is divided into five parts. Each candidate answers two of them, each after it
-    has learnt from the other four, with simulated noise of the known distribution. It is judged
-    with exactly the settings with which it attacks: `tcn` with all its networks. Among the
-    candidates whose accuracy α is at least that of the guess without data in both parts, the one
-    with the highest macro F1 is chosen. For a candidate whose α is lower in a part, the guess
-    replaces the answers about as few appliances as necessary, and it is then judged with them. The
-    attacker is therefore never chosen on the readings that are attacked. Its accuracy is below that
-    of the guess if the home then behaves otherwise than in training, which is common after
-    less than some days of training. `choose` returns the choice. `save` also writes the held-back
-    readings, because the choice depends on the noise.
+    At most 14 days of the training data decide, or five parts of less than five days. Each
+    candidate answers every fifth of them after it has learnt from all other data, with simulated
+    noise and exactly the settings with which it attacks. The guess without data is one more
+    candidate, the simplest.
+
+    Candidates are compared by the mean over the appliances of Cohen's κ [1]_, the accuracy
+    corrected for chance: it is zero for the guess and for answers that do not depend on the
+    readings. The choice is the simplest candidate whose κ is at most one standard error over the
+    days (bootstrap) below the highest one [2]_. Where the accuracy α of a candidate is more than
+    one standard error below that of the guess, the guess first replaces its answers about as few
+    appliances as necessary. If the home behaves otherwise than in training, which is common after
+    less than some days, the accuracy can still be below that of the guess. `save` also writes the
+    held-back readings, because the choice depends on the noise.
+
+    References
+    ----------
+    .. [1] J. Cohen, "A coefficient of agreement for nominal scales", Educational and Psychological
+       Measurement 20(1), 1960.
+    .. [2] L. Breiman, J. H. Friedman, R. A. Olshen, C. J. Stone, "Classification and Regression
+       Trees", Wadsworth, 1984, section 3.4.3.
     """
 
     name: ClassVar[str] = "strongest"
@@ -134,7 +148,7 @@ class Strongest(Attacker):
 
     fitted_: dict[str, Attacker]
     held_back_: dict[str, tuple[Attacker, ...]]
-    parts_: tuple[tuple[FloatArray, BoolArray, BoolArray], ...]
+    blocks_: tuple[tuple[int, FloatArray, BoolArray, BoolArray], ...]
     guess_: BoolArray
     left_out_: dict[str, str]
     interval_s_: float
@@ -145,32 +159,24 @@ class Strongest(Attacker):
         *,
         mechanism: NoiseDistribution | None = None,
         candidates: Sequence[str] | str | None = None,
-        held: int = MOST_HELD,
         seed: int = 0,
         progress: bool = False,
     ) -> None:
         super().__init__(home)
         self.mechanism = check_mechanism(mechanism)
         self.candidates = default_candidates() if candidates is None else _check_names(candidates)
-        self.held = whole("held", held)
         self.seed, self.progress = whole("seed", seed, least=0), bool(progress)
-        self._choices: dict[str, Choice] = {}
+        self._choices: dict[Any, Choice] = {}
 
     def fit(self, trace: Trace) -> Self:
-        """Let every candidate learn from all training data and from the data without each part.
-
-        Raises
-        ------
-        DataError
-            If no candidate can learn from the training data.
-        """
+        """Let every candidate learn from all training data and from the data without each fold."""
         return self.fit_with(trace, {})
 
     def fit_with(self, trace: Trace, known: Mapping[str, Attacker]) -> Self:
         """Do what `fit` does, with candidates that have already learnt from this trace."""
         super().fit(trace)
-        parts = held_back_parts(len(trace))
-        rests = [leave_out(trace, part) for part in parts]
+        judged = spread_out(cut_blocks(trace), MOST_BLOCKS)
+        rests = [leave_out(trace, judged[fold::FOLDS]) for fold in range(min(FOLDS, len(judged)))]
         fitted, held_back, left_out = {}, {}, {}
         for name in self.candidates:
             try:
@@ -184,7 +190,11 @@ class Strongest(Attacker):
                 f"no attacker can learn from this data: {next(iter(left_out.values()))}"
             )
         self.fitted_, self.held_back_, self.left_out_ = fitted, held_back, left_out
-        self.parts_ = tuple(_sample(trace, part, self.held) for part in parts)
+        parts = [trace[part] for part in _shorten(judged)]
+        self.blocks_ = tuple(
+            (place % FOLDS, part.readings, part.truth(), part.run_starts)
+            for place, part in enumerate(parts)
+        )
         self.guess_ = _guess(trace.truth())
         self.interval_s_ = trace.interval_s
         self._choices = {}
@@ -193,28 +203,40 @@ class Strongest(Attacker):
     def choose(self) -> Choice:
         """Choose the strongest candidate under the noise that this attacker knows."""
         self._require_fit("fitted_")
-        key = "" if self.mechanism is None else repr(_parameters(self.mechanism))
+        noise = self.mechanism
+        key = None if noise is None else (type(noise), noise.std, noise.grid)
         if key not in self._choices:
             self._choices[key] = self._choose()
         return self._choices[key]
 
     def _choose(self) -> Choice:
-        truths = [states for _, states, _ in self.parts_]
-        options = []
-        for name in self.fitted_:
-            answers = [
-                self._answer(one, part)
-                for one, part in zip(self.held_back_[name], self.parts_, strict=True)
-            ]
-            options.append(_assess(name, answers, truths, self.guess_, self.home.names))
-        # Candidates are compared in their order: the first of equal ones is chosen.
-        return max(options, key=lambda option: option.f1)
+        truths = [states for _, _, states, _ in self.blocks_]
+        guess = np.array([_count(np.tile(self.guess_, (len(x), 1)), x) for x in truths])
+        draws = draw_blocks(len(truths), RESAMPLES, self.seed)
+        runs = guess[:, :2].sum(axis=(0, 1)) > 0
+        # The guess is the simplest option, and the candidates come in their order.
+        options = [(NO_DATA, guess, np.ones(self.guess_.size, np.bool_))]
+        for name, copies in self.held_back_.items():
+            answers = [self._answer(copies[block[0]], block) for block in self.blocks_]
+            counts = np.array([_count(a, x) for a, x in zip(answers, truths, strict=True)])
+            weak = _weak_appliances(counts, guess, draws, self.home.names)
+            options.append((name, np.where(weak, guess, counts), weak))
+        scores = np.array([_mean_kappa(c.sum(axis=0, keepdims=True), runs) for _, c, _ in options])
+        drawn = np.array([_mean_kappa(np.tensordot(draws, c, axes=1), runs) for _, c, _ in options])
+        best = int(scores.argmax())
+        errors = _standard_error(drawn[best] - drawn, len(truths))
+        chosen = int(np.argmax(scores[best] - scores[:, 0] <= errors))
+        name, counts, weak = options[chosen]
+        without = sorted(one for one, is_weak in zip(self.home.names, weak, strict=True) if is_weak)
+        found = block_measures(np.array([counts.sum(axis=0), guess.sum(axis=0)], np.float64), runs)
+        alpha, floor = found["alpha"].tolist()
+        return Choice(name, tuple(without), alpha, floor, float(np.nan_to_num(found["f1"][0])))
 
     def _answer(
-        self, attacker: Attacker, part: tuple[FloatArray, BoolArray, BoolArray]
+        self, attacker: Attacker, block: tuple[int, FloatArray, BoolArray, BoolArray]
     ) -> BoolArray:
-        """States that a candidate predicts for a held-back part with simulated noise."""
-        readings, _, run_starts = part
+        """States that a candidate predicts for held-back readings with simulated noise."""
+        _, readings, _, run_starts = block
         noisy = readings + sample_noise(self.mechanism, readings.size, self.seed)
         trace = Trace(noisy, self.interval_s_, steps=_steps(run_starts))
         return attacker.knows(self.mechanism).predict(trace, rng=self.seed)
@@ -227,26 +249,22 @@ class Strongest(Attacker):
 
     def complete(self, states: BoolArray) -> BoolArray:
         """Replace what the chosen attacker says about some appliances by the guess without data."""
-        answer = np.tile(self.guess_, (len(states), 1))
-        kept = self._kept(self.choose())
-        answer[:, kept] = states[:, kept]
-        return answer
+        return np.where(self._kept(self.choose()), states, self.guess_)
 
     def _predict_power(self, seen: Observation) -> FloatArray:
         choice = self.choose()
         power = np.tile(self.guess_ * self.home.powers, (len(seen), 1))
-        if choice.name != NO_DATA:
-            kept = self._kept(choice)
-            power[:, kept] = self._chosen(choice).predict_power(**self._pass_on(seen))[:, kept]
-        return power
+        if choice.name == NO_DATA:
+            return power
+        found = self._chosen(choice).predict_power(**self._pass_on(seen))
+        return np.where(self._kept(choice), found, power)
 
     def _chosen(self, choice: Choice) -> Attacker:
         return self.fitted_[choice.name].knows(self.mechanism)
 
-    def _kept(self, choice: Choice) -> list[int]:
-        """Columns that the chosen attacker answers."""
-        names = self.home.names
-        return [i for i, name in enumerate(names) if name not in choice.without_data]
+    def _kept(self, choice: Choice) -> BoolArray:
+        """Whether the chosen attacker answers about each appliance, shape (N,)."""
+        return np.array([name not in choice.without_data for name in self.home.names])
 
     def _pass_on(self, seen: Observation) -> dict[str, Any]:
         """Arguments of the candidates' own methods for the same readings."""
@@ -263,7 +281,8 @@ class Strongest(Attacker):
 
     def _check_learnt(self) -> None:
         if hasattr(self, "fitted_"):
-            whole_number = all(len(held) == len(self.parts_) for held in self.held_back_.values())
+            folds = {fold for fold, *_ in self.blocks_}
+            whole_number = all(folds <= set(range(len(h))) for h in self.held_back_.values())
             if set(self.fitted_) != set(self.held_back_) or not self.fitted_ or not whole_number:
                 raise DataError("a saved strongest attacker is damaged.")
 
@@ -275,7 +294,7 @@ def _make_anew(attacker: Attacker) -> Attacker:
 
 def default_candidates() -> tuple[str, ...]:
     """Return the names of the candidates: those that learn in seconds, and `tcn` with PyTorch."""
-    return QUICK if find_spec("torch") is None else ("tcn", *QUICK)
+    return QUICK if find_spec("torch") is None else (*QUICK, "tcn")
 
 
 def _check_names(names: Iterable[str]) -> tuple[str, ...]:
@@ -290,54 +309,52 @@ def _check_names(names: Iterable[str]) -> tuple[str, ...]:
     return known
 
 
-def held_back_parts(length: int) -> list[slice]:
-    """Return the parts of training data that are held back: the first two fifths.
+def cut_blocks(trace: Trace) -> list[slice]:
+    """Cut training data into blocks of about a day, at least one for each fold.
 
-    Data of fewer than ten readings is not divided: it is held back as a whole and learnt from.
+    Data of fewer than ten readings is one block, which is judged although it was learnt from.
     """
-    if length < 2 * PARTS:
-        return [slice(0, length)]
-    edges = np.linspace(0, length, PARTS + 1).astype(np.int64)
-    return [slice(int(edges[i]), int(edges[i + 1])) for i in range(HELD_BACK)]
+    days = int(len(trace) * trace.interval_s / SECONDS_PER_DAY)
+    count = max(FOLDS, days) if len(trace) >= 2 * FOLDS else 1
+    edges = np.linspace(0, len(trace), count + 1).astype(np.int64).tolist()
+    return [slice(*edge) for edge in pairwise(edges)]
 
 
-def leave_out(trace: Trace, part: slice) -> Trace:
-    """Return the readings outside a part; the readings that are left out become a gap."""
-    rows = np.r_[0 : part.start, part.stop : len(trace)]
-    return trace if rows.size == 0 else trace.select(rows)
+def leave_out(trace: Trace, parts: Iterable[slice]) -> Trace:
+    """Return the readings outside some parts; the readings that are left out become gaps."""
+    kept = np.ones(len(trace), np.bool_)
+    for part in parts:
+        kept[part] = False
+    return trace.select(np.flatnonzero(kept)) if kept.any() else trace
+
+
+def _shorten(blocks: Sequence[slice]) -> list[slice]:
+    """Parts of blocks with at most `MOST_JUDGED` readings in all.
+
+    They move from the begin of a block to its end, so that all times of day decide.
+    """
+    most, parts = max(1, MOST_JUDGED // len(blocks)), []
+    for place, block in enumerate(blocks):
+        spare = max(0, block.stop - block.start - most)
+        first = block.start + spare * place // max(1, len(blocks) - 1)
+        parts.append(slice(first, min(first + most, block.stop)))
+    return parts
 
 
 def sample_noise(mechanism: NoiseDistribution | None, size: int, seed: int) -> FloatArray:
-    """Simulate noise [W] of a mechanism; Laplace noise of the same size if it cannot sample."""
+    """Simulate noise [W] of a mechanism; none for None."""
     if mechanism is None:
         return np.zeros(size)
-    sample = getattr(mechanism, "sample", None)
-    if sample is None:
-        return np.random.default_rng(seed).laplace(scale=mechanism.std / np.sqrt(2), size=size)
-    noise: FloatArray = np.asarray(sample(size, rng=seed), np.float64) * mechanism.grid
+    noise: FloatArray = np.asarray(mechanism.sample(size, rng=seed), np.float64) * mechanism.grid
     return noise
 
 
-def _parameters(mechanism: NoiseDistribution) -> Any:
-    """What tells two mechanisms apart."""
-    known = getattr(mechanism, "parameters", None)
-    return type(mechanism), mechanism.std if known is None else known()
-
-
 def _guess(truth: BoolArray) -> BoolArray:
-    """Appliances that are on in most readings of every fifth of the training data.
-
-    If an appliance is on about half of the time, "always off" loses less when habits change.
-    """
-    shares = [part.mean(axis=0) for part in np.array_split(truth, PARTS) if len(part)]
+    """Appliances that are on in most readings of every fifth of the training data."""
+    # If an appliance is on about half of the time, "always off" loses less when habits change.
+    shares = [part.mean(axis=0) for part in np.array_split(truth, FOLDS) if len(part)]
     guess: BoolArray = np.min(shares, axis=0) > 0.5
     return guess
-
-
-def _sample(trace: Trace, part: slice, most: int) -> tuple[FloatArray, BoolArray, BoolArray]:
-    """Readings, states and run starts of at most `most` readings of a part."""
-    held = trace[part.start : min(part.stop, part.start + most)]
-    return held.readings, held.truth(), held.run_starts
 
 
 def _steps(run_starts: BoolArray) -> Any:
@@ -347,36 +364,42 @@ def _steps(run_starts: BoolArray) -> Any:
     return None
 
 
-def _assess(
-    name: str,
-    answers: Sequence[BoolArray],
-    truths: Sequence[BoolArray],
-    guess: BoolArray,
-    names: Sequence[str],
-) -> Choice:
-    """A candidate with as few appliances replaced by the guess as α ≥ floor requires.
+def _count(states: BoolArray, truth: BoolArray) -> IntArray:
+    """Hits, misses, false alarms and correct offs of each appliance, shape (4, N)."""
+    kinds = (states & truth, ~states & truth, states & ~truth, ~states & ~truth)
+    return np.array([kind.sum(axis=0) for kind in kinds])
 
-    The answers and the true states are those of each held-back part. The accuracy must not be
-    below the floor in any part, because a gain in one part alone depends on the habits of its days.
+
+def _mean_kappa(counts: IntArray, runs: BoolArray) -> FloatArray:
+    """Mean of Cohen's κ over the appliances that run, for counts of shape (B, 4, N).
+
+    κ = (α − c)/(1 − c), where c is the accuracy of answers that are on as often, but by chance.
     """
-    gains = np.array(
-        [
-            (states == truth).mean(axis=0) - (truth == guess).mean(axis=0)
-            for states, truth in zip(answers, truths, strict=True)
-        ]
-    )
+    hits, misses, alarms, quiet = np.moveaxis(counts[..., runs].astype(np.float64), 1, 0)
+    chance = (hits + alarms) * (alarms + quiet) + (hits + misses) * (misses + quiet)
+    kappa = 2 * (hits * quiet - alarms * misses) / np.maximum(chance, 1.0)
+    return kappa.mean(axis=1) if runs.any() else np.zeros(len(counts))
+
+
+def _standard_error(resampled: FloatArray, blocks: int) -> FloatArray:
+    """Standard error of a statistic that was resampled by blocks, along the last axis."""
+    # The spread of the resamples alone is too small by √((n − 1)/n).
+    return np.asarray(resampled.std(axis=-1) * np.sqrt(blocks / max(1, blocks - 1)))
+
+
+def _weak_appliances(
+    counts: IntArray, guess: IntArray, draws: IntArray, names: Sequence[str]
+) -> BoolArray:
+    """As few appliances as necessary for α to be at most one standard error too low, (N,)."""
+    gains = (counts - guess)[:, [0, 3]].sum(axis=1)
+    sizes = counts.sum(axis=(1, 2))
     # Equal gains are ordered by name, so that the order of the appliances has no effect.
-    order = np.lexsort((np.array(names), gains.min(axis=0)))
-    replaced = 0
-    while gains[:, order[replaced:]].sum(axis=1).min() < 0:
-        replaced += 1
-    weak = order[:replaced]
-    answer, truth = np.concatenate(answers), np.concatenate(truths)
-    answer[:, weak] = guess[weak]
-    found = score(answer, truth)
-    floor = float((truth == guess).mean())
-    without = tuple(sorted(names[i] for i in weak))
-    f1 = 0.0 if np.isnan(found.f1) else found.f1
-    if (answer == guess).all():
-        return Choice(NO_DATA, tuple(sorted(names)), found.alpha, floor, f1)
-    return Choice(name, without, found.alpha, floor, f1)
+    order = np.lexsort((np.array(names), gains.sum(axis=0)))
+    weak = np.zeros(order.size, np.bool_)
+    for i in order:
+        gain = gains[:, ~weak].sum(axis=1)
+        error = _standard_error((draws @ gain) / (draws @ sizes), len(gain))
+        if gain.sum() / sizes.sum() >= -error:
+            break
+        weak[i] = True
+    return weak

@@ -61,7 +61,7 @@ from hushmeter.battery.battery import (
 from hushmeter.checks import FloatArray, non_negative, positive, seconds, whole
 from hushmeter.errors import InputError
 from hushmeter.noise.losses import DELTA
-from hushmeter.privacy.accounting import compose
+from hushmeter.privacy import compose
 from hushmeter.privacy.sensitivity import Change
 from hushmeter.privacy.units import Unit, calibrate
 

@@ -31,8 +31,8 @@ from hushmeter.behaviour.staying import Staying, grid_slack, stay_bounds
 from hushmeter.checks import FloatArray, IntArray, finite_vector, positive, whole
 from hushmeter.errors import DataError, InputError
 from hushmeter.learn.kmedians import ConvergenceWarning, KMedians
-from hushmeter.noise.laplace import Laplace
 from hushmeter.noise.mechanism import MAX_EPSILON, exact, steps_apart
+from hushmeter.noise.pure import Laplace
 from hushmeter.privacy.units import metered
 from hushmeter.releases.request import Request
 from hushmeter.releases.restore import read_estimates, restore

@@ -85,6 +85,7 @@ PLACES = {
     "battery": ("adopters", "battery"),
     "bounds": ("research", "bounds"),
     "catalogue": ("learn", "catalogue"),
+    "demo": ("release", "demo"),
     "fleet-stats": ("fleet", "fleet_stats"),
     "fleet-sums": ("fleet", "fleet_sums"),
     "inspect": ("learn", "inspect"),

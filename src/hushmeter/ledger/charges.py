@@ -45,7 +45,7 @@ from hushmeter.checks import one_of, positive
 from hushmeter.clock import check_zone, is_utc
 from hushmeter.errors import InputError
 from hushmeter.noise.mechanism import clamp_bounds, exact
-from hushmeter.privacy.accounting import compose_change
+from hushmeter.privacy import compose_change
 from hushmeter.privacy.sensitivity import IDEAL, Change, in_steps, round_up
 from hushmeter.trace import SECONDS_PER_HOUR, Metering
 

@@ -7,10 +7,9 @@ from typing import Any
 from hushmeter.checks import one_of
 from hushmeter.errors import InputError, UnknownNameError
 from hushmeter.noise.gaussian import Gaussian
-from hushmeter.noise.laplace import Laplace
 from hushmeter.noise.losses import Size
 from hushmeter.noise.mechanism import Mechanism
-from hushmeter.noise.staircase import Staircase
+from hushmeter.noise.pure import Laplace, Staircase
 
 __all__ = [
     "DEFAULT_KIND",

@@ -18,10 +18,10 @@ from hushmeter.formatting import (
 )
 from hushmeter.noise.gaussian import joint_odds
 from hushmeter.noise.losses import DELTA
-from hushmeter.privacy.accounting import change_odds
+from hushmeter.privacy import change_odds
 from hushmeter.privacy.units import LONGEST_DAY_S, Unit, order_in_words
 from hushmeter.releases.labels import CELLS, LabelledTable
-from hushmeter.releases.wishes import same_sums, still_shown
+from hushmeter.releases.purposes import same_sums, still_shown
 from hushmeter.trace import SECONDS_PER_HOUR
 
 if TYPE_CHECKING:

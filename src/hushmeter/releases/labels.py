@@ -154,9 +154,9 @@ def _model_cells(length: float, zone: str, of_days: bool) -> Cells:
     return Cells(Trace(np.zeros(count), length, first), zone, model=True)
 
 
-def model_month(length: float, days: int = MODEL_DAYS) -> Cells:
+def model_month(length: float) -> Cells:
     """Cells of a month without a gap and without a change of the clock, from a Monday on."""
-    count = max(1, round(days * SECONDS_PER_DAY / length))
+    count = max(1, round(MODEL_DAYS * SECONDS_PER_DAY / length))
     return Cells(Trace(np.zeros(count), length, MODEL_START), model=True)
 
 

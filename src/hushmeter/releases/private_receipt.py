@@ -19,7 +19,7 @@ from hushmeter.formatting import (
     format_watts,
 )
 from hushmeter.noise.losses import DELTA, Composition
-from hushmeter.privacy.accounting import ApplianceAccount
+from hushmeter.privacy import ApplianceAccount
 from hushmeter.privacy.units import Unit
 from hushmeter.releases.promise import Promise
 from hushmeter.releases.receipt import Receipt, describe_readings, receipt_lines
@@ -70,15 +70,15 @@ class PrivateReceipt:
         return "\n".join([*lines, *appliance_lines(self.appliances), *largest])
 
 
-def private_receipt(promise: Promise, trace: Trace, delta: float = DELTA) -> PrivateReceipt:
+def private_receipt(promise: Promise, trace: Trace) -> PrivateReceipt:
     """Draw up the private part of a receipt."""
     unit, home = promise.unit, promise.home
     return PrivateReceipt(
         sentence=unit.sentence,
         home=None if home is None else home.to_dict(),
         parameters=tuple(list_parameters(unit, home, trace)),
-        composition_delta=delta,
-        appliances=promise.account(home, delta),
+        composition_delta=DELTA,
+        appliances=promise.account(home, DELTA),
         input=describe_input(trace),
         largest_powers=_largest_powers(promise, trace),
     )

@@ -30,7 +30,7 @@ from hushmeter.noise.gaussian import joint_epsilon, joint_odds
 from hushmeter.noise.losses import DELTA, Composition
 from hushmeter.noise.mechanism import MAX_STEPS, Rng, clamp_bounds, per_watt
 from hushmeter.noise.samplers import release_key
-from hushmeter.privacy.accounting import (
+from hushmeter.privacy import (
     ApplianceAccount,
     UnknownMoment,
     bound_unknown_moment,

@@ -39,7 +39,7 @@ from hushmeter.privacy.units import (
 )
 from hushmeter.releases.labels import CELLS, Cells
 from hushmeter.releases.promise import NoisyTable, Promise
-from hushmeter.releases.wishes import same_sums, still_shown
+from hushmeter.releases.purposes import same_sums, still_shown
 from hushmeter.trace import SECONDS_PER_HOUR, Metering, Trace, digest, iso
 
 if TYPE_CHECKING:

@@ -32,10 +32,10 @@ from hushmeter.privacy.units import (
 )
 from hushmeter.releases.labels import CELLS, HOURLY_COST, REGISTER, VIEWS, of_sums, split_words
 from hushmeter.releases.promise import Promise
-from hushmeter.releases.purposes import choose_purpose
-from hushmeter.releases.wishes import (
+from hushmeter.releases.purposes import (
     OF_PURPOSE,
     Order,
+    choose_purpose,
     choose_tables,
     parse_wish,
     rearranged,

@@ -32,7 +32,7 @@ from hushmeter.noise import (
 from hushmeter.noise.gaussian import analytic_epsilon, joint_sigmas
 from hushmeter.noise.mechanism import Exact, coarser, exact
 from hushmeter.noise.samplers import gaussian_fits
-from hushmeter.privacy.accounting import change_odds
+from hushmeter.privacy import change_odds
 from hushmeter.privacy.sensitivity import corner
 from hushmeter.privacy.units import Metered, Unit, calibrate, refuse_large_register
 from hushmeter.releases.labels import (
@@ -44,9 +44,8 @@ from hushmeter.releases.labels import (
     rearrangement,
 )
 from hushmeter.releases.promise import EXACT_GRID, NoisyTable, Promise, promise_of
-from hushmeter.releases.purposes import Errors, independent_errors
+from hushmeter.releases.purposes import Errors, independent_errors, what_helps
 from hushmeter.releases.request import Request
-from hushmeter.releases.wishes import what_helps
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, intervals_in, nearest_multiple
 
 RESOLUTIONS_S = (60, 300, 900, 1800, 3600)

@@ -20,9 +20,9 @@ from numpy.typing import ArrayLike
 from hushmeter.checks import FloatArray, positive_array, whole
 from hushmeter.errors import InputError
 from hushmeter.home import Home
-from hushmeter.noise.laplace import loss_lattice
 from hushmeter.noise.losses import MAX_POINTS, log_odds, points_for, ratio_optimum
 from hushmeter.noise.mechanism import exact
+from hushmeter.noise.pure import loss_lattice
 
 if TYPE_CHECKING:
     from hushmeter.noise.mechanism import Mechanism

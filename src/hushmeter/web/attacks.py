@@ -197,7 +197,7 @@ def _training_data(home: Home, session: Session, first: int, stop: int) -> tuple
     if labelled is not None:
         rest = len(labelled) - (stop - first)
         if rest >= LEAST_TRAINING * len(labelled):
-            return leave_out(labelled, slice(first, stop)), REST_OF_FILE
+            return leave_out(labelled, [slice(first, stop)]), REST_OF_FILE
         return labelled[first:stop], SAME_READINGS
     return _synthetic_day(home, session.trace.interval_s), SYNTHETIC
 

@@ -15,9 +15,8 @@ from hushmeter.home import Home, LearntFrom
 from hushmeter.noise import MECHANISMS
 from hushmeter.noise.mechanism import MAX_EPSILON
 from hushmeter.privacy.units import PROTECT, SPANS
-from hushmeter.releases.purposes import PRICE_PER_KWH, PURPOSES
+from hushmeter.releases.purposes import PRICE_PER_KWH, PURPOSES, parse_wish
 from hushmeter.releases.request import Request
-from hushmeter.releases.wishes import parse_wish
 
 # No home lies outside these limits, and the library's arithmetic is safe inside them.
 MIN_WATTS, MAX_WATTS = 1e-2, 1e5

@@ -18,7 +18,7 @@ from hushmeter.clock import local_times
 from hushmeter.errors import InputError
 from hushmeter.files import write_table
 from hushmeter.privacy.units import BETWEEN_DAYS, LONGEST_DAY_S, WITHIN_DAYS
-from hushmeter.releases.wishes import WISHES, Order, parse_wish
+from hushmeter.releases.purposes import WISHES, Order, parse_wish
 from hushmeter.trace import Metering
 
 WHEN, WHICH, AWAY = "when we get up", "which days we are away", "that we are away"

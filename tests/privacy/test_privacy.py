@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 import hushmeter as hm
 from hushmeter.noise import Gaussian, Laplace, Staircase
-from hushmeter.privacy.accounting import (
+from hushmeter.privacy import (
     bound_unknown_moment,
     compose,
     compose_change,
