@@ -20,8 +20,7 @@ from hushmeter.releases.labels import of_sums
 from hushmeter.releases.receipt import Receipt, describe_promise
 from hushmeter.releases.request import odds_share
 from hushmeter.trace import Metering
-from hushmeter.web.requests import to_request
-from hushmeter.web.schemas import PromiseRequest, to_model
+from hushmeter.web.schemas import PromiseRequest, to_model, to_request
 from tests.cli.test_commands import run
 
 HOME = hm.synth.ready_home("evening")

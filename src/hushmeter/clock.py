@@ -9,6 +9,7 @@ from 02:00 to 03:00 is the moment that the clock shows as 03:30. These are the r
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -60,6 +61,17 @@ def utc_offsets(times: TimeArray, zone: str) -> IntArray:
     """Return how far the clock of a zone is ahead of UTC at UTC times [s]."""
     changes = _changes_around(times, zone)
     return changes.offsets[changes.place(times)]
+
+
+def longest_cell_s(zone: str, times: TimeArray | None = None) -> int:
+    """Return the longest cell, up to an hour, with which every day of a zone can begin [s].
+
+    Cells start at whole multiples of their length in UTC; 1800 s where the clock differs from UTC
+    by half hours at the times, or in 2024.
+    """
+    if times is None:
+        times = np.arange("2024-01", "2025-01", dtype="datetime64[M]").astype("datetime64[s]")
+    return math.gcd(3600, *np.unique(utc_offsets(times, zone)).tolist())
 
 
 def local_times(times: TimeArray, zone: str) -> TimeArray:

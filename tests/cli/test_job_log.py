@@ -9,7 +9,7 @@ import re
 import pytest
 import typer
 
-from hushmeter.cli.job_log import (
+from hushmeter.cli.output import (
     JobLog,
     exit_code_of,
     logged_job,

@@ -25,7 +25,7 @@ from tests.fleet.cases import (
 )
 from tests.fleet.spark_driver import SUMS
 
-from hushmeter.cli import spark_submit
+import hushmeter as hm
 from hushmeter.errors import DataError, InputError, MissingExtraError
 from hushmeter.fleet import task
 from hushmeter.fleet.task import protect_file
@@ -311,8 +311,9 @@ def test_spark_submit(cluster, fleet, ledger, tmp_path):
     done = subprocess.run(
         [
             str(cluster.home / "bin" / "spark-submit"), "--master", cluster.master,
-            spark_submit.__file__, str(fleet), "-e", "0.5", "--clamp", "0,12000",
-            "--ledger", ledger, "-o", str(tmp_path / "out"), "--json",
+            f"{hm.__path__[0]}/__main__.py", "fleet", str(fleet), "-e", "0.5",
+            "--clamp", "0,12000", "--ledger", ledger, "--spark", "submit",
+            "-o", str(tmp_path / "out"), "--json",
         ],
         env=cluster.environment, capture_output=True, text=True, check=False,
     )  # fmt: skip

@@ -133,6 +133,22 @@ def test_the_broker_may_die_at_any_moment(broker, tmp_path, kills, monkeypatch):
 
 
 @needs_broker
+@pytest.mark.parametrize("kept", [b"[1]", b"[" * 60_000, b'{"end": 5}', b'{"end": [{}]}', b"\xff"])
+def test_a_message_of_somebody_else_does_not_stop_a_sink(broker, tmp_path, kept):
+    """The broker keeps it on the topic of the windows, and gives it to the sink at its start."""
+    terms = make_terms(interval_s=900.0)
+    other = Subscriber(broker, "hushmeter/home/window")
+    other._client.publish("hushmeter/home/window", kept, qos=1, retain=True).wait_for_publish(10)
+    running = Running(broker, terms, tmp_path / "s.db")
+    for _, text in replay_messages(make_trace(0.2, interval_s=900.0)):
+        running.service.receive("meter/power", text.encode())
+    other.wait_for("hushmeter/home/window", 5)
+    running.stop()
+    other.close()
+    assert running.log == []
+
+
+@needs_broker
 def test_a_broker_that_forgets_gets_the_last_messages_again(broker, tmp_path, monkeypatch):
     monkeypatch.setattr("hushmeter.live.mqtt.RECONNECT_S", (0.1, 0.1))
     terms = make_terms(interval_s=900.0)

@@ -3,6 +3,8 @@
 import json
 import math
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -209,6 +211,25 @@ def mutated(rng, payload):
                 found = numbers[rng.integers(len(numbers))]
                 payload = payload[: found.start()] + token + payload[found.end() :]
     return payload
+
+
+HOSTILE = """
+from hushmeter.live.payloads import LONGEST_MESSAGE, PayloadError, make_parser
+for kind in ("json:w", "tasmota", "shelly2", "csv", "number", "dsmr", "statestream"):
+    for begin, part in (("", ":"), ('{"a":', " "), ('{"a":x', " "), ('{"a":', "x "), ("", "["),
+                        ("", "1"), ("/", "!"), ("", ",:"), ('{"a":', '{"a":')):
+        payload = (begin + part * LONGEST_MESSAGE)[:LONGEST_MESSAGE].encode()
+        for message in (payload, payload + b" "):
+            try:
+                make_parser(kind)("t", message)
+            except PayloadError as error:
+                assert len(message) == LONGEST_MESSAGE or "bytes" in str(error)
+"""
+
+
+def test_no_message_holds_the_source_for_minutes():
+    """The time to read a message grows in proportion to it; once 16 kB of colons took 20 s."""
+    subprocess.run([sys.executable, "-c", HOSTILE], check=True, timeout=120)
 
 
 @pytest.mark.parametrize("count", [600, pytest.param(35_000, marks=pytest.mark.slow)])

@@ -2,8 +2,10 @@
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -42,6 +44,24 @@ def test_other_terms_and_other_files_are_refused(tmp_path):
     (tmp_path / "t.db").write_text("not a database, but a text of some length " * 40)
     with pytest.raises(DataError, match=r"t\.db cannot be used"):
         State(tmp_path / "t.db", make_terms().describe())
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE facts SET value = 'hushmeter-live-3' WHERE name = 'schema'",
+        "UPDATE facts SET value = 'hushmeter-live-99' WHERE name = 'schema'",
+        "DELETE FROM facts WHERE name = 'schema'",
+    ],
+)
+def test_a_state_of_another_version_is_refused_wherever_it_is_read(tmp_path, statement):
+    path, terms = tmp_path / "s.db", make_terms().describe()
+    State(path, terms).close()
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute(statement)
+    for read in (lambda: State(path, terms), lambda: read_state(path)):
+        with pytest.raises(DataError, match=r"not the state of a stream of this version"):
+            read()
 
 
 def test_only_the_owner_may_read_the_state(tmp_path):

@@ -55,6 +55,24 @@ def test_the_interval_of_the_meter_does_not_change_hourly_noise(interval_s):
     assert promise.noise.scale == pytest.approx(105 / 0.5067, rel=0.005)
 
 
+@pytest.mark.parametrize(
+    ("zone", "length", "first", "cells"),
+    [
+        ("Europe/Berlin", 3600, "2024-03-29T23:00", [24, 23, 24]),
+        ("Australia/Adelaide", 1800, "2024-04-05T13:30", [48, 50, 48]),
+        ("Asia/Kathmandu", 900, "2024-04-05T18:15", [96, 96, 96]),
+    ],
+)
+def test_a_day_of_any_zone_begins_with_a_cell(zone, length, first, cells):
+    """Three civil days with a change of the clock in the second, where the zone has one."""
+    trace = hm.Trace(np.ones(len(cells) * 96 + 8), 900.0, f"{first}Z")
+    promise = hm.Request(hide="kettle", purpose="day").resolve(hm.metered(trace, zone))
+    table = next(entry.table for entry in promise.tables if entry.name == "days")
+    assert promise.cells.interval_s == length
+    assert promise.cells.times.times[0] == np.datetime64(first)
+    assert np.bincount(table.labels[table.labels < 3]).tolist() == cells
+
+
 @settings(max_examples=20)
 @given(
     st.sampled_from(

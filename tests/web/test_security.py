@@ -18,10 +18,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import hushmeter as hm
+from hushmeter.web.api import safe_name
 from hushmeter.web.app import STATIC, create_app, find_plotly
 from hushmeter.web.security import CONTENT_SECURITY_POLICY, HEADERS
 from hushmeter.web.server import Settings
-from hushmeter.web.uploads import safe_name
 from tests.web.serving import call_workers, example, serving, upload
 
 TOKEN = "a-token-of-this-test"

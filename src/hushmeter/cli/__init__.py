@@ -96,6 +96,7 @@ PLACES = {
     "report": ("research", "report"),
     "reproduce": ("research", "reproduce"),
     "restore": ("release", "restore"),
+    "serve": ("live", "serve"),
     "sweep": ("research", "sweep"),
     "synth-fleet": ("fleet", "synth_fleet"),
     "verify": ("release", "verify"),
@@ -240,8 +241,7 @@ def main() -> None:
     try:
         sys.exit(app(prog_name="hushmeter", standalone_mode=False))
     except HushmeterError as error:
-        from hushmeter.cli.job_log import exit_code_of
-        from hushmeter.cli.output import with_flags
+        from hushmeter.cli.output import exit_code_of, with_flags
 
         _fail(with_flags(str(error)), exit_code_of(error))
     except Exception as error:

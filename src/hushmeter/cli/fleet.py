@@ -11,15 +11,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hushmeter.cli import options as given
-from hushmeter.cli.job_log import INTERRUPTED, JobLog, LogFormat, MetricsFile, logged_job
 from hushmeter.cli.options import (
+    LogFormat,
+    MetricsFile,
     file_option,
     noise_option,
     parse_interval,
     parse_numbers,
     parse_watts,
 )
-from hushmeter.cli.output import print_files, print_json, print_table, row_progress
+from hushmeter.cli.output import (
+    INTERRUPTED,
+    JobLog,
+    logged_job,
+    print_files,
+    print_json,
+    print_table,
+    row_progress,
+)
 from hushmeter.formatting import count_of
 
 if TYPE_CHECKING:
@@ -34,9 +43,60 @@ _SHOWN = 24
 """Most rows of a table that are printed."""
 
 
+@dataclass(frozen=True)
+class Job:
+    """The options that the commands that release a fleet share."""
+
+    source: Annotated[str, given.SOURCE]
+    ledger: Annotated[str, given.LEDGER]
+    output: Annotated[Path, given.NEW_FOLDER]
+    stream: Annotated[str | None, given.STREAM] = None
+    columns: Annotated[str | None, given.COLUMNS] = None
+    unit: Annotated[str | None, given.FILE_UNIT] = None
+    tz: Annotated[str | None, given.FILE_TZ] = None
+    decimal: Annotated[str | None, given.FILE_DECIMAL] = None
+    load: Annotated[
+        str | None,
+        noise_option(
+            help="Public mean load of a meter, or of the smallest group of sums, in watts."
+        ),
+    ] = None
+    accept_noise: Annotated[
+        bool, noise_option("--accept-noise", help="Accept noise above the stated --load.")
+    ] = False
+    spark: Annotated[str | None, given.SPARK] = None
+    jobs: Annotated[int, given.JOBS] = 1
+    sign: Annotated[Path | None, given.job_option(help="Sign the manifest with this key.")] = None
+    dry_run: Annotated[bool, given.DRY_RUN] = False
+    resume: Annotated[bool, given.RESUME] = False
+    json: Annotated[bool, given.JSON] = False
+    log_format: LogFormat = "text"
+    metrics: MetricsFile = None
+
+    def options(self, interval: str | None, **more: Any) -> JobOptions:
+        """Return how the release is run; the length of a reading is that of the files if None."""
+        from hushmeter.fleet import JobOptions
+        from hushmeter.fleet.job import InputFormat, parse_columns
+
+        return JobOptions(
+            self.ledger,
+            self.stream,
+            parse_columns(self.columns),
+            form=InputFormat(self.unit, self.tz, decimal=self.decimal),
+            interval_s=None if interval is None else parse_interval(interval),
+            jobs=self.jobs,
+            resume=self.resume,
+            dry_run=self.dry_run,
+            load_w=None if self.load is None else parse_watts("load", self.load),
+            accept_noise=self.accept_noise,
+            signing_key=self.sign,
+            **more,
+        )
+
+
+@given.takes_fields("job", Job)
 def fleet(
     *,
-    source: Annotated[str, given.SOURCE],
     epsilon: Annotated[str, given.EPSILON],
     mechanism: Annotated[str, given.MECHANISM] = "laplace",
     span: Annotated[str, typer.Option(help="Unit that ε protects: reading or day.")] = "reading",
@@ -48,13 +108,10 @@ def fleet(
     grid: Annotated[str | None, given.GRID] = None,
     delta: Annotated[float, given.DELTA] = 1e-6,
     max_epsilon: Annotated[float, given.MAX_EPSILON] = 20.0,
-    ledger: Annotated[str, given.LEDGER],
     period: Annotated[
         str, typer.Option(help="Period that the ledger charges: each day or month of its zone.")
     ] = "day",
-    stream: Annotated[str, given.STREAM] = "load",
     interval: Annotated[str | None, given.INTERVAL] = None,
-    columns: Annotated[str | None, given.COLUMNS] = None,
     keep: Annotated[
         list[str] | None,
         typer.Option("--keep", help="Publish this column too, unchanged and without noise."),
@@ -63,28 +120,10 @@ def fleet(
         bool,
         typer.Option("--correct", help="Release periods again, with fresh noise and a new charge."),
     ] = False,
-    spark: Annotated[str | None, given.SPARK] = None,
-    jobs: Annotated[int, given.JOBS] = 1,
     head: Annotated[
         str | None, given.job_option(help="Refuse a ledger without this earlier high-water mark.")
     ] = None,
-    load: Annotated[
-        str | None,
-        noise_option(help="Mean load of a meter in watts, as far as it is public."),
-    ] = None,
-    accept_noise: Annotated[
-        bool, noise_option("--accept-noise", help="Accept noise above the stated --load.")
-    ] = False,
-    sign: Annotated[Path | None, given.job_option(help="Sign the manifest with this key.")] = None,
-    dry_run: Annotated[bool, given.DRY_RUN] = False,
-    resume: Annotated[bool, given.RESUME] = False,
-    output: Annotated[Path, given.NEW_FOLDER],
-    json: Annotated[bool, given.JSON] = False,
-    unit: Annotated[str | None, given.FILE_UNIT] = None,
-    tz: Annotated[str | None, given.FILE_TZ] = None,
-    decimal: Annotated[str | None, given.FILE_DECIMAL] = None,
-    log_format: LogFormat = "text",
-    metrics: MetricsFile = None,
+    job: Job,
 ) -> None:
     """Release every Parquet and CSV file of a folder under differential privacy.
 
@@ -98,8 +137,7 @@ def fleet(
 
     Example: hushmeter fleet readings/ -e 1 --clamp 0,15000 --ledger sqlite:///ledger.db -o out -j 2
     """
-    from hushmeter.fleet import FleetTerms, JobOptions
-    from hushmeter.fleet.job import InputFormat, parse_columns
+    from hushmeter.fleet import FleetTerms
     from hushmeter.noise.mechanism import parse_clamp
 
     def ask() -> tuple[FleetTerms, JobOptions]:
@@ -114,31 +152,14 @@ def fleet(
             max_epsilon=max_epsilon,
             period=period,
         )
-        return terms, JobOptions(
-            ledger,
-            stream,
-            parse_columns(columns),
-            keep or (),
-            InputFormat(unit, tz, decimal=decimal),
-            None if interval is None else parse_interval(interval),
-            jobs,
-            resume,
-            correct,
-            dry_run,
-            head,
-            None if load is None else parse_watts("load", load),
-            accept_noise,
-            sign,
-        )
+        return terms, job.options(interval, keep=keep or (), correct=correct, head=head)
 
-    _run_job(
-        JobFrame("fleet", source, output, log_format, metrics, spark), ask, _print_summary, json
-    )
+    _run_job("fleet", job, ask, _print_summary)
 
 
+@given.takes_fields("job", Job)
 def fleet_sums(
     *,
-    source: Annotated[str, given.SOURCE],
     epsilon: Annotated[str, typer.Option("-e", "--epsilon", help="ε of the unit of protection.")],
     unit_of: Annotated[
         str, typer.Option(help="What ε protects: household-day, household or run.")
@@ -179,31 +200,10 @@ def fleet_sums(
     levels: Annotated[
         str | None, noise_option(help="Public grid of the quantiles in watts, rising: 0,200,500,…")
     ] = None,
-    ledger: Annotated[str, given.LEDGER],
-    stream: Annotated[str, given.STREAM] = "sums",
     interval: Annotated[
         str | None, file_option(help="Length of a reading; by default that of the first file.")
     ] = None,
-    columns: Annotated[str | None, given.COLUMNS] = None,
-    spark: Annotated[str | None, given.SPARK] = None,
-    jobs: Annotated[int, given.JOBS] = 1,
-    load: Annotated[
-        str | None,
-        noise_option(help="Mean load of the smallest group in watts, as far as it is public."),
-    ] = None,
-    accept_noise: Annotated[
-        bool, noise_option("--accept-noise", help="Accept noise above the stated --load.")
-    ] = False,
-    sign: Annotated[Path | None, given.job_option(help="Sign the manifest with this key.")] = None,
-    dry_run: Annotated[bool, given.DRY_RUN] = False,
-    resume: Annotated[bool, given.RESUME] = False,
-    output: Annotated[Path, given.NEW_FOLDER],
-    json: Annotated[bool, given.JSON] = False,
-    unit: Annotated[str | None, given.FILE_UNIT] = None,
-    tz: Annotated[str | None, given.FILE_TZ] = None,
-    decimal: Annotated[str | None, given.FILE_DECIMAL] = None,
-    log_format: LogFormat = "text",
-    metrics: MetricsFile = None,
+    job: Job,
 ) -> None:
     """Release sums, load shapes and quantiles of groups of meters, with one noise per number.
 
@@ -217,8 +217,7 @@ def fleet_sums(
 
     Example: hushmeter fleet-sums readings -e 1 --clamp 0,15000 --ledger sqlite:///l.db -o sums
     """
-    from hushmeter.fleet import JobOptions, SumTerms
-    from hushmeter.fleet.job import InputFormat, parse_columns
+    from hushmeter.fleet import SumTerms
     from hushmeter.fleet.sum_terms import parse_days
     from hushmeter.noise.mechanism import parse_clamp
 
@@ -240,24 +239,11 @@ def fleet_sums(
             _words(tables),
             tuple(parse_numbers("quantiles", quantiles)),
             None if levels is None else tuple(parse_numbers("levels", levels)),
-            tz,
+            job.tz,
         )
-        return terms, JobOptions(
-            ledger,
-            stream,
-            parse_columns(columns),
-            form=InputFormat(unit, tz, decimal=decimal),
-            interval_s=None if interval is None else parse_interval(interval),
-            jobs=jobs,
-            resume=resume,
-            dry_run=dry_run,
-            load_w=None if load is None else parse_watts("load", load),
-            accept_noise=accept_noise,
-            signing_key=sign,
-        )
+        return terms, job.options(interval)
 
-    frame = JobFrame("fleet-sums", source, output, log_format, metrics, spark)
-    _run_job(frame, ask, _print_sums, json)
+    _run_job("fleet-sums", job, ask, _print_sums)
 
 
 def fleet_stats(
@@ -356,50 +342,38 @@ def synth_fleet(
     typer.echo(f"{plan.rows} readings of {who} written to {files_made} in {output}")
 
 
-@dataclass(frozen=True)
-class JobFrame:
-    """A command, its folders, its log, and the cluster on which it runs."""
-
-    command: str
-    source: str
-    output: Path
-    log_format: str
-    metrics: Path | None
-    spark: str | None
-
-
 def _run_job(
-    frame: JobFrame,
+    command: str,
+    job: Job,
     ask: Callable[[], tuple[Terms, JobOptions]],
     show: Callable[[FleetRelease, Path, float | None], None],
-    json: bool,
 ) -> None:
     """Release a fleet and print what was released; exit with code 1 if something was left out."""
     from hushmeter.fleet import release_fleet
 
-    output = frame.output
-    with logged_job(frame.command, frame.log_format, frame.metrics) as job:
-        job.folders = (frame.source, str(output))
+    output = job.output
+    with logged_job(command, job.log_format, job.metrics) as log:
+        log.folders = (job.source, str(output))
         terms, options = ask()
         with (
-            _explain_interrupt(output, job),
-            _scheduler(frame.spark, options.ledger) as schedule,
+            _explain_interrupt(output, log),
+            _scheduler(job.spark, options.ledger) as schedule,
             row_progress("releasing") as advance,
         ):
 
             def report(file: FileReport, rows: int, total: int) -> None:
                 advance(rows, total)
-                job.note_file(file.state, file.rows, file.released_rows, rows, total)
+                log.note_file(file.state, file.rows, file.released_rows, rows, total)
 
             options = replace(options, report=report, schedule=schedule)
-            done = release_fleet(frame.source, output, terms, options)
-        _note_counts(job, done.manifest)
-        if json:
+            done = release_fleet(job.source, output, terms, options)
+        _note_counts(log, done.manifest)
+        if job.json:
             print_json(done.manifest)
         else:
             show(done, output, options.load_w)
         if not done.complete:
-            if not job.is_json:
+            if not log.is_json:
                 sentence = _left_out(done.manifest, terms.period, output)
                 typer.echo(f"hushmeter: {sentence}", err=True)
             raise typer.Exit(1)

@@ -7,12 +7,14 @@ the functions, so that `hushmeter --help` answers fast.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
+from dataclasses import MISSING, fields
 from functools import partial, wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from shlex import quote
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
@@ -117,6 +119,13 @@ SPARK = job_option(
 DRY_RUN = typer.Option("--dry-run", help="Check all files, but spend and write nothing.")
 RESUME = typer.Option("--resume", help="Continue an interrupted release.")
 NEW_FOLDER = typer.Option("-o", "--output", help="A new or empty folder.")
+LogFormat = Annotated[
+    str, job_option(help="Log on standard error: text, or json with one object per line.")
+]
+MetricsFile = Annotated[
+    Path | None,
+    job_option(help="Write counts and times of this job for Prometheus.", metavar="FILE.prom"),
+]
 
 
 def register_own_attacker(text: str | None) -> str | None:
@@ -191,6 +200,21 @@ def takes_reader_options(
         return ReadOptions(**values)
 
     return _replace_parameter("options", kinds, build, last=True)
+
+
+def takes_fields(
+    name: str, kind: type[Any]
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Decorate a command with the options that the fields of a dataclass are annotated with.
+
+    The command receives an instance of the dataclass in the argument with this name.
+    """
+    defaults = {
+        field.name: Parameter.empty if field.default is MISSING else field.default
+        for field in fields(kind)
+    }
+    kinds = get_type_hints(kind, include_extras=True)
+    return _replace_parameter(name, kinds, lambda values: kind(**values), defaults=defaults)
 
 
 def repeat_options(options: ReadOptions, names: Iterable[str] = tuple(READER_OPTIONS)) -> str:
@@ -370,6 +394,7 @@ def _replace_parameter(
     build: Callable[[dict[str, Any]], object],
     *,
     last: bool = False,
+    defaults: Mapping[str, Any] = MappingProxyType({}),
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Decorate a command so that several options stand in the place of one of its parameters.
 
@@ -390,7 +415,7 @@ def _replace_parameter(
             include_extras=True,
         )
         added = [
-            Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+            Parameter(name, Parameter.KEYWORD_ONLY, default=defaults.get(name), annotation=kind)
             for name, kind in kinds.items()
         ]
         own: list[Parameter] = []

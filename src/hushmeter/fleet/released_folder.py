@@ -296,8 +296,9 @@ def summarise_fleet(
 ) -> FleetSummary:
     """Add up a released folder by a column: a feeder, a tariff, or the meter itself for bills.
 
-    Periods are those of UTC, and a price of a kWh gives bills. Raise `InputError` if a column or a
-    period is unknown, and `DataError` if the folder is not a complete release of series.
+    Hours are those of UTC, days and months those of the ledger, and a price of a kWh gives bills.
+    Raise `InputError` if a column or a period is unknown, and `DataError` if the folder is not a
+    complete release of series.
     """
     import pandas as pd
 

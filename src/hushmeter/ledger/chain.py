@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import lru_cache
 from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -114,19 +115,16 @@ class Row(NamedTuple):
     def size(self) -> int:
         """Number of periods; 1 if the label of the row cannot be read."""
         try:
-            return len(expand_periods(self.period)) if "/" in self.period else 1
+            return len(expand_periods(self.period))
         except InputError:
             return 1
 
     def single_periods(self) -> Iterator[Row]:
         """Yield one row for each period."""
-        if "/" not in self.period:
-            yield self
-            return
         periods = expand_periods(self.period)
         micro, femto = self.micro // len(periods), self.femto // len(periods)
         for period in periods:
-            yield self._replace(period=period, micro=micro, femto=femto)
+            yield Row(self.batch, self.meter, period, self.stream, micro, femto)
 
 
 def period_kind(period: str) -> str:
@@ -151,16 +149,17 @@ def ordinal(period: str) -> int:
     raise InputError(f"a period must be a day 2024-03-01 or a month 2024-03, got {period!r}.")
 
 
-def expand_periods(label: str) -> list[str]:
-    """Return the periods that a row of a ledger covers."""
+@lru_cache(maxsize=1024)
+def expand_periods(label: str) -> tuple[str, ...]:
+    """Return the periods that a row of a ledger covers; most meters of a fleet have the same."""
     first, mark, last = label.partition("/")
     if not mark:
-        return [label]
+        return (label,)
     kind = period_kind(first)
     numbers = range(ordinal(first), ordinal(last) + 1)
     if kind != period_kind(last) or not 1 < len(numbers) <= LONGEST_RANGE:
         raise InputError(f"{label!r} is not a range of periods.")
-    return [period_at(number, kind) for number in numbers]
+    return tuple(period_at(number, kind) for number in numbers)
 
 
 def merge_periods(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str, int]]:

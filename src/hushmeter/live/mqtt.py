@@ -362,7 +362,8 @@ class MqttSink(Sink):
 
     def _take_retained(self, client: Any, data: Any, message: Any) -> None:  # noqa: ARG002
         """Read the window that the broker keeps; a simulation was no release."""
-        with suppress(ValueError, KeyError, TypeError):
+        # It may be anybody's message, and paho ends the connection at an exception.
+        with suppress(Exception):
             kept = json.loads(message.payload)
             if not kept.get("simulation"):
                 self._until = int(datetime.fromisoformat(kept["end"]).timestamp()) * SECOND

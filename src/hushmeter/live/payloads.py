@@ -60,6 +60,9 @@ CHANGES_ONLY = frozenset({"statestream", "shelly1", "shelly2"})
 AT_FIXED_TIMES = frozenset({"tasmota", "dsmr"})
 """Payloads of meters that send at fixed times, whatever their value."""
 
+LONGEST_MESSAGE = 1 << 16
+"""Longest message that is read [bytes]."""
+
 LAST_NS = 9 * 10**9 * SECOND
 """First time that is too late for a reading, in the year 2255 [ns since 1970]."""
 
@@ -136,6 +139,8 @@ def make_parser(kind: str, options: PayloadOptions | None = None) -> Parser:
 
 def _read_message(parse: Parser, topic: str, payload: bytes) -> Parsed:
     """Return what a parser finds in a message; every failure of it becomes a `PayloadError`."""
+    if len(payload) > LONGEST_MESSAGE:
+        raise PayloadError(f"a payload has more than {LONGEST_MESSAGE} bytes")
     try:
         moment, watts = parse(topic, payload)
     except PayloadError:
@@ -350,21 +355,20 @@ def _path(text: str) -> list[str]:
 
 def _document(payload: bytes, options: PayloadOptions) -> Any:
     """Parse JSON; refuse readings of a replay unless they are expected."""
-    document = None
-    for text in (payload, _mend(payload)):
+    try:
         try:
-            document = json.loads(text)
-            break
-        except (ValueError, RecursionError):
-            continue
-    else:
-        raise PayloadError("a payload is not JSON")
+            document = json.loads(payload)
+        except ValueError:
+            document = json.loads(_mend(payload))
+    except (ValueError, RecursionError):
+        raise PayloadError("a payload is not JSON") from None
     if isinstance(document, dict) and document.get(SIMULATION) and not options.simulation:
         raise NotAReading("a payload comes from hushmeter replay; accept it with --simulation")
     return document
 
 
-_BARE = re.compile(r"(:\s*)([^\s\"{\[\]},][^,}\]]*)?(?=\s*[,}])")
+# No part can match in two ways, and a value is short: the time is in proportion to the message.
+_BARE = re.compile(r"(:\s*+)([^\s\"{\[\]},][^,}\]]{0,99}+)?+(?=\s{0,99}+[,}])")
 
 
 def _mend(payload: bytes) -> str:

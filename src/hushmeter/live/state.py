@@ -181,7 +181,7 @@ class State(AbstractContextManager["State"]):
         """Refuse a file of another kind or of another stream."""
         ours = self._one("SELECT 1 FROM sqlite_master WHERE name = 'facts'")
         if ours is None or self.fact("schema") != SCHEMA:
-            raise DataError(f"{self.path} is not the state of a stream; choose another --state.")
+            raise _other_version(self.path)
         if self.fact("terms") != json.dumps(terms, sort_keys=True):
             raise DataError(
                 f"{self.path} was begun with other options (unit, noise, window, time zone or "
@@ -444,15 +444,23 @@ def read_state(path: str | Path) -> Kept:
     if not file.is_file():
         raise DataError(f"{file} does not exist; start the stream with --state {file} first.")
     with _in_database(file), closing(_read_only(file)) as db:
-        row = db.execute("SELECT value FROM facts WHERE name = 'terms'").fetchone()
+        facts = dict(db.execute("SELECT name, value FROM facts"))
+        if facts.get("schema") != SCHEMA:
+            raise _other_version(file)
         # Both queries see the same commit.
         db.execute("BEGIN")
         rows = db.execute("SELECT * FROM windows ORDER BY number").fetchall()
         sums = db.execute("SELECT * FROM sums ORDER BY name, label").fetchall()
-    if row is None:
-        raise DataError(f"{file} is not the state of a stream.")
     windows = [WindowRow(*fields) for fields in rows]
-    return Kept(json.loads(row[0]), windows, [SumRow(*fields) for fields in sums])
+    return Kept(json.loads(facts["terms"]), windows, [SumRow(*fields) for fields in sums])
+
+
+def _other_version(path: Path) -> DataError:
+    """Return the error about a file that this version did not begin."""
+    return DataError(
+        f"{path} is not the state of a stream of this version ({SCHEMA}); go on with the version "
+        "that began it, or choose another --state."
+    )
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -18,6 +18,7 @@ from functools import lru_cache, partial
 import numpy as np
 
 from hushmeter.checks import FloatArray
+from hushmeter.clock import longest_cell_s
 from hushmeter.errors import DataError, InputError
 from hushmeter.noise import (
     DEFAULT_KIND,
@@ -124,10 +125,16 @@ def _promise(request: Request, metered: Metered, unit: Unit, noise: Mechanism) -
 
 
 def _cell_length(request: Request, metered: Metered) -> float | str | None:
-    """Return the length of the cells: an hour for tables, if the readings are not longer."""
+    """Return the length of the cells: for tables an hour, if the readings are not longer.
+
+    In a zone whose clock differs from UTC by half or quarter hours the cells are that short, so
+    that a day begins with a cell.
+    """
     if request.every is not None or not request.several:
         return request.every
-    return max(float(SECONDS_PER_HOUR), metered.interval_s)
+    step = longest_cell_s(metered.zone, None if metered.times is None else metered.times.times)
+    length = SECONDS_PER_HOUR if step % metered.interval_s else step
+    return max(float(length), metered.interval_s)
 
 
 def _cells(request: Request, metered: Metered, every: float | str | None) -> Cells:

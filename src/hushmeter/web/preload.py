@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hushmeter import synth
 from hushmeter.attack.registry import BUILT_IN
-from hushmeter.web import uploads  # noqa: F401
+from hushmeter.web import api  # noqa: F401
 from hushmeter.web.attacks import NOT_LIVE, attack_view
 from hushmeter.web.schemas import AttackRequest, to_model
 from hushmeter.web.server import Session, Settings, inspect_example

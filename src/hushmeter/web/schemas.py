@@ -1,4 +1,4 @@
-"""The JSON of the API as pydantic models: requests first, then answers.
+"""The JSON of the API as pydantic models: requests first, then answers, then what they mean.
 
 FastAPI checks every request and writes the OpenAPI description from these models.
 """
@@ -15,7 +15,8 @@ from hushmeter.home import Home, LearntFrom
 from hushmeter.noise import MECHANISMS
 from hushmeter.noise.mechanism import MAX_EPSILON
 from hushmeter.privacy.units import PROTECT, SPANS
-from hushmeter.releases.purposes import PRICE_PER_KWH, PURPOSES
+from hushmeter.releases.purposes import PRICE_PER_KWH, PURPOSES, parse_wish
+from hushmeter.releases.request import Request
 
 # No home lies outside these limits, and the library's arithmetic is safe inside them.
 MIN_WATTS, MAX_WATTS = 1e-2, 1e5
@@ -44,6 +45,8 @@ Runs = list[tuple[int, int]]
 
 OWN = [field.name for field in fields(Appliance)]
 """Fields of an appliance."""
+SHARED = {field.name for field in fields(Request)} - {"hide", "home"}
+"""Fields of `Request` that a request of the page states in the same words."""
 
 
 class Strict(BaseModel):
@@ -531,3 +534,22 @@ def to_model(home: Home, key: str | None = None) -> HomeModel:
     ]
     stated = {name: getattr(home, name) for name in own}
     return HomeModel.model_construct(**stated, id=key, appliances=appliances)
+
+
+def to_request(given: PromiseRequest, **more: Any) -> Request:
+    """Return the request of the library that a request of the page means."""
+    home = None if given.home is None else to_home(given.home)
+    stated = given.model_dump(include=SHARED, exclude_none=True) | more
+    hide = [parse_wish(one) or _appliance(one, home) for one in given.hide]
+    if given.epsilon is None:
+        return Request(hide=hide or None, home=home, **stated)
+    # What the data is for chooses no noise then, and ε is for the use that encloses all.
+    stated.pop("purpose", None)
+    if hide:
+        home = Request(hide=hide, home=home).protected_home
+    return Request(home=home, **stated)
+
+
+def _appliance(name: str, home: Home | None) -> Appliance:
+    """The appliance that a name of a request means."""
+    return Appliance.from_words(name) if home is None else home.appliances[home.index(name)]

@@ -2,6 +2,12 @@
 
 The traces and homes that a server holds in memory are bounded in number, bytes and time, and their
 identifiers cannot be guessed.
+
+*Numbers.* The page sends a home with every request, and whoever edits an appliance there sends its
+other numbers back as they were. The server, and never the page, decides where each number comes
+from. It holds the homes that it learnt or read. A number that was learnt in one of them stays
+learnt, whatever the request claims: it is rounded up to a public step, and a release with it needs
+consent.
 """
 
 from __future__ import annotations
@@ -12,19 +18,20 @@ import os
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from hushmeter import synth
-from hushmeter.errors import DataError, HushmeterError, UnknownNameError
+from hushmeter.appliance import NUMBERS, SOURCES, Appliance, catalogue, round_up_to_public_step
+from hushmeter.errors import DataError, HushmeterError, InputError, UnknownNameError
 from hushmeter.home import Home
 from hushmeter.learn.inspection import Inspection
 from hushmeter.privacy.units import metered
 from hushmeter.read.recording import Recording
 from hushmeter.web import schemas
-from hushmeter.web.requests import refuse_learnt_watts, settle_origins
+from hushmeter.web.schemas import ApplianceModel, HomeModel, PromiseRequest
 from hushmeter.web.workers import BusyError, Held, WorkerPool
 
 if TYPE_CHECKING:
@@ -49,6 +56,19 @@ SEEDS = {"evening": 308, "redd-like": 254}
 TRAINING_DAYS, TRAINING_SEED_STEP = 3, 1000
 MOST_MADE = 32
 """Largest number of promises and fitted attackers that are kept for one trace."""
+SAME = 1e-5
+"""Relative difference up to which a number counts as the learnt one; the page shows six digits."""
+MEASURES = {
+    "power": "W",
+    "levels": "W",
+    "high": "W",
+    "max_power": "W",
+    "run_s": "s",
+    "run_high_s": "s",
+    "use_s_per_day": "s",
+    "energy_wh": "Wh",
+    "runs_per_day": "per day",
+}
 TRAINED_ON = "three other days of the same home, sub-metered and without noise"
 
 Answer = TypeVar("Answer")
@@ -304,7 +324,7 @@ class Server:
             self.hold_home(session.home, key)
         return key
 
-    def hold_home(self, home: Home, key: str) -> schemas.HomeModel:
+    def hold_home(self, home: Home, key: str) -> HomeModel:
         """Hold a home, so that later its numbers are known again, and return it as JSON."""
         self.homes.put(key, home)
         return schemas.to_model(home, key)
@@ -319,7 +339,7 @@ class Server:
         edited = None if model is None else self.homes.find(model.id)
         held = (None if session is None else session.home, self.homes.find(trace), edited)
         known = list({id(home): home for home in held if home is not None}.values())
-        if isinstance(request, schemas.PromiseRequest):
+        if isinstance(request, PromiseRequest):
             refuse_learnt_watts(request, known)
         if model is None:
             return request, session
@@ -374,3 +394,111 @@ def inspect_example(trace: Trace) -> Inspection:
     """Return an inspection as if the example had been read from a file."""
     recording = Recording.of_trace(trace, "synthetic example", clock_changes="times are UTC")
     return Inspection(recording, None, ())
+
+
+class Numbers:
+    """All numbers of some homes, by source and measure, with what they are rounded to."""
+
+    def __init__(self, homes: Sequence[Home]) -> None:
+        self._found: dict[tuple[str, str], list[tuple[str, float, float]]] = {}
+        for appliance in (one for home in homes for one in home.appliances):
+            for name in NUMBERS:
+                place = self._found.setdefault((appliance.source_of(name), MEASURES[name]), [])
+                for value in _values(appliance, name):
+                    place.append((appliance.name, value, round_up_to_public_step(value)))
+
+    def has(self, source: str, name: str, field: str, value: float) -> bool:
+        """Return True if a number is, or follows by rounding from, a number of the source.
+
+        The rounded number is compared under the same name alone: it is one of a few, and somebody
+        may enter it for another appliance.
+        """
+        return any(
+            _is_same(value, number) or (member == name and _is_same(value, rounded))
+            for member, number, rounded in self._found.get((source, MEASURES[field]), ())
+        )
+
+
+def settle_origins(model: HomeModel, known: Sequence[Home], *, is_complete: bool) -> HomeModel:
+    """Return a home of a request with the source of every number as the server knows it.
+
+    The home of the readings to be released is the first of `known`. Unless one of them is the home
+    that was edited (`is_complete`), an appliance that is claimed to be learnt counts as learnt as a
+    whole.
+    """
+    numbers = Numbers(known)
+    claimed = None if is_complete else model.learnt_from
+    tolerance_of = [
+        home
+        for home in known
+        if home.is_tolerance_learnt and _is_same(model.tolerance, home.tolerance)
+    ]
+    origins = [home for home in known if _shares_learnt_number(model, home)]
+    found = [home.learnt_from for home in (*origins, *tolerance_of) if home.learnt_from]
+    origin = found[0] if found else claimed
+    is_typed = origin is not None and claimed is None and not tolerance_of
+    return model.model_copy(
+        update={
+            "appliances": [_settle(one, numbers, is_complete) for one in model.appliances],
+            "learnt_from": origin,
+            "typed": ("tolerance",) if is_typed else (),
+        }
+    )
+
+
+def refuse_learnt_watts(request: PromiseRequest, known: Sequence[Home]) -> None:
+    """Raise `InputError` if a change or a clamp is stated with a number that was learnt.
+
+    These numbers are not rounded and need no consent, so they must be somebody's own.
+    """
+    stated = [abs(value) for value in (request.watts, *(request.clamp or ())) if value]
+    numbers = Numbers(known)
+    for value in stated:
+        if numbers.has("learnt", "", "power", value):
+            raise InputError(
+                f"{value:g} W was learnt from readings, and ε does not cover what it reveals about "
+                "them: enter another number, or protect the appliance itself."
+            )
+
+
+def _settle(model: ApplianceModel, numbers: Numbers, is_complete: bool) -> ApplianceModel:
+    """Return an appliance with the source of its numbers, and those with another source."""
+    if model.source == "learnt" and not is_complete:
+        return model.model_copy(update={"typed": ()})
+    typical = Numbers([Home([Appliance.from_words(model.name)])] if model.name in catalogue else [])
+    sources = {}
+    for number in NUMBERS:
+        for value in _values(model, number):
+            given = (model.name, number, value)
+            if numbers.has("learnt", *given):
+                sources[number] = "learnt"
+            elif numbers.has("catalogue", *given) or typical.has("catalogue", *given):
+                sources.setdefault(number, "catalogue")
+            else:
+                sources.setdefault(number, "typed")
+    source = max(sources.values(), key=SOURCES.index, default="typed")
+    others = tuple(number for number, one in sources.items() if one != source)
+    return model.model_copy(update={"source": source, "typed": others})
+
+
+def _shares_learnt_number(model: HomeModel, home: Home) -> bool:
+    """Return True if a number of an appliance was learnt in a home."""
+    numbers = Numbers([home])
+    return any(
+        numbers.has("learnt", one.name, field, value)
+        for one in model.appliances
+        for field in NUMBERS
+        for value in _values(one, field)
+    )
+
+
+def _values(one: Appliance | ApplianceModel, field: str) -> tuple[float, ...]:
+    """Return the values of a number of an appliance; several for its levels."""
+    value = getattr(one, field)
+    if isinstance(value, tuple):
+        return value
+    return () if value is None else (value,)
+
+
+def _is_same(one: float, other: float) -> bool:
+    return abs(one - other) <= SAME * max(abs(one), abs(other))

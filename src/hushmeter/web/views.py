@@ -1,15 +1,21 @@
 """What the page shows: a simulated release, its cost, the findings, bounds and advice.
 
-Long series are reduced to what a screen can show.
+Long series are reduced to what a screen can show. A release to download has its noise from the
+operating system.
 """
 
 from __future__ import annotations
 
+import base64
+import io
 import math
 import time
+import zipfile
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -17,17 +23,21 @@ from hushmeter.advice.planner import FORMS, advise, public_facts
 from hushmeter.advice.sentences import compare_promise, compare_with_use, explain
 from hushmeter.checks import BoolArray, FloatArray, IntArray, whole
 from hushmeter.errors import DataError, InputError
+from hushmeter.files import RECEIPT, parse_json, receipt_path
 from hushmeter.learn.inspection import find_regime
 from hushmeter.learn.statements import Finding, findings
 from hushmeter.noise.mechanism import MAX_EPSILON
 from hushmeter.privacy.units import Metered, metered
+from hushmeter.releases.files import check_place, private_path, release_contents
 from hushmeter.releases.labels import CELLS, VIEWS, cells_of
 from hushmeter.releases.private_receipt import THESE_READINGS, list_parameters
+from hushmeter.releases.receipt import describe_promise
 from hushmeter.releases.restore import Restored, restore
 from hushmeter.theory.bounds import bound_curves, switch_limit
 from hushmeter.theory.universal import mean_limit
+from hushmeter.trace import iso
 from hushmeter.web import schemas
-from hushmeter.web.requests import describe, find_promise, to_request, wanted
+from hushmeter.web.schemas import to_request
 
 if TYPE_CHECKING:
     from hushmeter.home import Home
@@ -71,6 +81,12 @@ VERDICTS = {
 LEAST_EPSILON = 1e-3
 # Other noise than Laplace must be calibrated and summed for each ε separately, which takes time.
 FEW_POINTS = 25
+
+MEDIA_TYPES = {
+    "zip": "application/zip",
+    "csv": "text/csv",
+    "parquet": "application/vnd.apache.parquet",
+}
 
 Row = tuple[int, float | None, float | None]
 Facts = tuple[Metered, tuple[str, ...], tuple[str, ...]]
@@ -430,3 +446,68 @@ def _stretch(request: schemas.ViewRequest, count: int, settings: Settings) -> tu
 
 def _rounded(values: FloatArray) -> list[float]:
     return [round(value, 1) for value in values.tolist()]
+
+
+def find_promise(given: schemas.PlanRequest, session: Session, **more: Any) -> Promise:
+    """Return the promise of a request for the readings of a session; it is found once."""
+    return session.promise(wanted(given, session, **more), given.tz)
+
+
+def wanted(given: schemas.PlanRequest, session: Session, **more: Any) -> Request:
+    """Return the request for the readings of a session, as a calendar if that is asked for."""
+    request = to_request(given, **more)
+    if not given.calendar:
+        return request
+    return request.as_calendar(metered(session.trace, session.zone_or(given.tz)))
+
+
+def describe(promise: Promise) -> schemas.PromiseModel:
+    """Return a promise as JSON."""
+    return schemas.PromiseModel(receipt=describe_promise(promise), sentences=list(explain(promise)))
+
+
+def find_plan(given: schemas.PlanRequest, session: Session) -> schemas.PromiseModel:
+    """Find the promise of a request."""
+    return describe(find_promise(given, session))
+
+
+def make_download(given: schemas.ReleaseRequest, session: Session) -> schemas.Download:
+    """Release all readings with noise from the operating system; the files are made in memory."""
+    trace = session.trace if session.metered is None else session.metered
+    request = wanted(given, session)
+    facts = metered(trace, session.zone_or(given.tz))
+    done = request.resolve(facts).release(trace)
+    assert done.private is not None
+    own_use = compare_promise(request, done.promise, replace(facts, times=None), trace)
+    done = replace(done, private=replace(done.private, own_use=own_use))
+    name = f"protected-{iso(done.trace.times[0])[:10]}"
+    place = Path(name if given.format == "zip" else f"{name}.{given.format}")
+    check_place(done.promise, place)
+    files = release_contents(done, place)
+    private = private_path(place)
+    data, public = files[place], files.get(receipt_path(place))
+    if not isinstance(data, bytes):
+        public, data = data[RECEIPT], _zipped(name, data)
+    assert isinstance(data, bytes)
+    assert isinstance(public, bytes)
+    secret = files[private]
+    assert isinstance(secret, bytes)
+    return schemas.Download(
+        file_name=f"{name}.{given.format}",
+        media_type=MEDIA_TYPES[given.format],
+        data=base64.b64encode(data).decode("ascii"),
+        receipt_name=f"{name}.receipt.json" if given.format == "zip" else receipt_path(place).name,
+        receipt=parse_json(public),
+        private_name=private.name,
+        private=parse_json(secret),
+        sentences=list(explain(done)),
+    )
+
+
+def _zipped(folder: str, contents: Mapping[str, bytes]) -> bytes:
+    """Return an archive with one folder of files."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in contents.items():
+            archive.writestr(f"{folder}/{name}", content)
+    return made.getvalue()
