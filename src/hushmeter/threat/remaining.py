@@ -213,8 +213,8 @@ def what_is_left(
             if not tests and seen is not None:
                 cells = _exact_cells(release, trace, zone)
                 tests = [_make_test(one, cells) for one in before]
-            for test in tests if seen is not None else ():
-                if test is not None:
+            for test in tests:
+                if test is not None and seen is not None:
                     test.results.append(float(test.weights @ seen[0].readings))
         found.append(answers)
         if progress is not None:
