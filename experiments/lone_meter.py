@@ -173,7 +173,7 @@ def measure_simulated(table: Table) -> None:
 HABIT_SEEDS = range(2000, 2260)
 HABIT_INTERVALS = {300: "5 min", 900: "15 min", 1800: "30 min", 3600: "1 h"}
 YEAR_SEEDS = range(4000, 4208)
-RARE_SEEDS, RARE_DAYS = range(6000, 6360), 84
+RARE_SEEDS, RARE_DAYS = range(6000, 6240), 84
 RARE_INTERVALS = (900, 1800, 3600)
 STARTS = ("2024-01-15", "2024-04-15", "2024-07-10", "2024-10-01")
 HEATING = ("electric heating", "storage heater")
