@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +55,7 @@ STATEMENTS = {
     "thermostat": "heat on and off: oven, dryer, hob",
     "strong-run": "machine that heats water, or an oven",
     "car-charger": "car charger (homes)",
-    "weekly": "weekly event (homes with a year)",
+    "weekly": "weekly event (the same in the weeks after)",
 }
 SIMULATED_CIRCUITS = {
     "kettle": ("kettle",),
@@ -168,12 +168,13 @@ def measure_simulated(table: Table) -> None:
             car, owned = one(found, "car-charger"), "car charger" in home.diary.runs
             table["car-charger", interval].add(owned and car is not None, car is not None,
                                                owned and car is not None, owned)  # fmt: skip
-    _weekly(table)
 
 
 HABIT_SEEDS = range(2000, 2260)
 HABIT_INTERVALS = {300: "5 min", 900: "15 min", 1800: "30 min", 3600: "1 h"}
 YEAR_SEEDS = range(4000, 4208)
+RARE_SEEDS, RARE_DAYS = range(6000, 6240), 84
+RARE_INTERVALS = (900, 1800, 3600)
 STARTS = ("2024-01-15", "2024-04-15", "2024-07-10", "2024-10-01")
 HEATING = ("electric heating", "storage heater")
 LIVES: tuple[tuple[Habits, tuple[str, ...], float], ...] = (
@@ -232,13 +233,38 @@ def measure_habits(table: Table, seeds: range = HABIT_SEEDS, years: range = YEAR
         table["season", 3600].add(right, found is not None, right, cold or hot)
 
 
-class Truth:
-    """The diary of a simulated home, against which statements are compared."""
+def measure_rare(table: Table, seeds: range = RARE_SEEDS) -> None:
+    """Compare statements that few homes of six weeks give reason for, in homes of twelve weeks.
 
-    def __init__(self, home: Household, habits: Habits) -> None:
-        self.home, self.habits = home, habits
+    Two thirds of the homes change a habit and have a weekly event; the others have neither. In half
+    of them only people and a fridge use power, so that weekends differ clearly.
+    """
+    for seed in seeds:
+        habits = Habits(works_away=seed % 4 < 3, trips_per_month=0.3)
+        if seed % 3:
+            habits = replace(habits, later=(40, 1.0 + seed % 5 / 2), weekly=(seed % 7, 14))
+        home = hm.synth.household(
+            days=RARE_DAYS + DAYS,
+            interval_s=900,
+            start=STARTS[seed % len(STARTS)],
+            appliances=USUAL_APPLIANCES[:5] if seed % 2 else None,
+            habits=habits,
+            seed=seed,
+        )
+        truth = Truth(home, habits, RARE_DAYS)
+        for interval in RARE_INTERVALS:
+            trace = home.at(interval)[: RARE_DAYS * 86_400 // interval]
+            found = hm.findings(trace, tz=home.zone)
+            truth.judge(table, interval, found, ("weekend", "change", "weekly"))
+
+
+class Truth:
+    """The diary of a simulated home, against which statements about its first days are compared."""
+
+    def __init__(self, home: Household, habits: Habits, days: int = DAYS) -> None:
+        self.home, self.habits, self.count = home, habits, days
         self.dates = [str(day.date) for day in home.diary.days]
-        lived = [day for day in home.diary.days[:DAYS] if not day.away]
+        lived = [day for day in home.diary.days[: self.count] if not day.away]
         self.of_kind = {
             working: [day for day in lived if (day.date.weekday() < 5) == working]
             for working in (True, False)
@@ -261,10 +287,7 @@ class Truth:
     def compare(self, table: Table, interval: int, trace: Trace) -> None:
         """Add the statements about readings of the first half of the days."""
         found = hm.findings(trace, tz=self.home.zone)
-        for kind in ("night", "returns", "weekend", "change", "weekly", "active-hours"):
-            right = [getattr(self, kind.replace("-", "_"))(f) for f in found.of_kind(kind)]
-            true = {"change": self.habits.later, "weekly": self.habits.weekly}.get(kind, False)
-            table[kind, interval].add(sum(right), len(right), any(right) and bool(true), bool(true))
+        self.judge(table, interval, found, ("night", "returns", "active-hours"))
         complete = cut_days(clean(trace, self.home.zone)).dates.astype("datetime64[D]")
         # On a day away nobody is active from 4:00 to 4:00.
         nobody = np.array(self.dates)[self.power["people"][:, 8:56].sum(axis=1) == 0]
@@ -284,11 +307,18 @@ class Truth:
                 _hour(table[kind, interval], said, hours, tolerance, recall=working)
         self.empty(table["workday-empty", interval], one(found, "workday-empty"))
 
+    def judge(self, table: Table, interval: int, found: Findings, kinds: tuple[str, ...]) -> None:
+        """Add the statements of some kinds."""
+        for kind in kinds:
+            right = [getattr(self, kind.replace("-", "_"))(f) for f in found.of_kind(kind)]
+            true = {"change": self.habits.later, "weekly": self.habits.weekly}.get(kind, False)
+            table[kind, interval].add(sum(right), len(right), any(right) and bool(true), bool(true))
+
     def night(self, found: Finding) -> bool:
         """The mean power of a usual night."""
         said = found.evidence
         hours = slice(round(2 * said["first_hour"]), round(2 * said["end_hour"]))
-        truth = float(np.median(self.total[:DAYS, hours].mean(axis=1)))
+        truth = float(np.median(self.total[: self.count, hours].mean(axis=1)))
         return bool(abs(said["watts"] - truth) <= said["tolerance_w"])
 
     def share(self, said: dict[str, Any], rows: slice) -> float:
@@ -301,13 +331,13 @@ class Truth:
     def returns(self, found: Finding) -> bool:
         """On as many days, give or take one out of twenty; or on more, if it says so."""
         said = found.evidence
-        more = self.share(said, slice(0, DAYS)) - said["count"] / said["days"]
+        more = self.share(said, slice(0, self.count)) - said["count"] / said["days"]
         return bool(more >= -0.05 and (more <= 0.05 or found.certainty == "at least"))
 
     def weekend(self, found: Finding) -> bool:
         """The same in the weeks that follow."""
-        later = self.total[DAYS:, 8:56].mean(axis=1)
-        weekend = np.array([day.date.weekday() >= 5 for day in self.home.diary.days[DAYS:]])
+        later = self.total[self.count :, 8:56].mean(axis=1)
+        weekend = np.array([day.date.weekday() >= 5 for day in self.home.diary.days[self.count :]])
         more = bool(later[weekend].mean() > later[~weekend].mean())
         return more == bool(found.evidence["ratio"] > 1)
 
@@ -316,19 +346,19 @@ class Truth:
         said = found.evidence
         if said["use"] == "returns":
             place = self.dates.index(said["date"])
-            shares = self.share(said, slice(0, place)), self.share(said, slice(place, DAYS))
+            shares = self.share(said, slice(0, place)), self.share(said, slice(place, self.count))
             stated = said["before_share"], said["after_share"]
             return float(np.abs(np.subtract(shares, stated)).max()) <= 0.15
         if self.habits.later is None:
             return False
-        apart = np.datetime64(said["date"]) - np.datetime64(self.dates[20])
+        apart = np.datetime64(said["date"]) - np.datetime64(self.dates[self.habits.later[0]])
         return bool(abs(apart) <= np.timedelta64(7, "D"))
 
     def weekly(self, found: Finding) -> bool:
         """More than on other days of its kind in the weeks that follow too."""
         said = found.evidence["weekday"]
         days = np.array([day.date.weekday() for day in self.home.diary.days])
-        kind = ((days < 5) == (said < 5)) & (np.arange(days.size) >= DAYS)
+        kind = ((days < 5) == (said < 5)) & (np.arange(days.size) >= self.count)
         hours = np.concatenate([self.by_hour[:, a:b] for a, b in found.evidence["hours"]], axis=1)
         own, others = kind & (days == said), kind & (days != said)
         return float(hours[own].mean()) > float(hours[others].mean())
@@ -336,15 +366,17 @@ class Truth:
     def active_hours(self, found: Finding) -> bool:
         """In nine of ten hours somebody is active, or a machine runs by weather or timer."""
         cycles = [p for n, p in self.power.items() if n not in ("fridge", "lights")]
-        busy = np.any([p[:DAYS] > 0.2 * max(1.0, p.max()) for p in cycles], axis=0)
-        hours = busy[:, 8:56].reshape(DAYS, 24, 2).any(axis=2).mean(axis=0)
+        busy = np.any([p[: self.count] > 0.2 * max(1.0, p.max()) for p in cycles], axis=0)
+        hours = busy[:, 8:56].reshape(self.count, 24, 2).any(axis=2).mean(axis=0)
         said = np.roll(found.evidence["share_by_hour"], -4) >= 0.5
         return float((hours[said] >= 0.4).mean()) >= 0.9
 
     def empty(self, tally: Tally, found: Finding | None) -> None:
         """The hours of working days in which somebody is active in less than a quarter."""
-        days = [day.date.weekday() < 5 and not day.away for day in self.home.diary.days[:DAYS]]
-        active = (self.power["people"][:DAYS][days] > 0).mean(axis=0)
+        days = [
+            day.date.weekday() < 5 and not day.away for day in self.home.diary.days[: self.count]
+        ]
+        active = (self.power["people"][: self.count][days] > 0).mean(axis=0)
         right = False
         if found is not None:
             # Within half an hour, because the hours are stated as whole ones.
@@ -392,20 +424,6 @@ def _simulated_period(tally: Tally, found: Findings, home: Household) -> None:
         truth = float(np.median(np.diff(home.diary.runs["fridge"][:, 0])))
         right = abs(fridge.evidence["period_s"] / truth - 1) <= 0.04
         tally.add(right, 1, right, 1)
-
-
-def _weekly(table: Table) -> None:
-    """Count weekly events in a year with one and in a year without."""
-    for seed in list(SEEDS)[:6]:
-        for weekly in ((seed % 7, 14), None):
-            habits = hm.synth.Habits(weekly=weekly)
-            home = hm.synth.household(days=364, interval_s=900, habits=habits, seed=seed)
-            for interval in (900, 3600):
-                events = hm.findings(home.at(interval), tz=home.zone).of_kind("weekly")
-                right = sum(
-                    weekly is not None and e.evidence["weekday"] == weekly[0] for e in events
-                )
-                table["weekly", interval].add(right, len(events), min(right, 1), weekly is not None)
 
 
 def hourly_homes(folder: Path) -> Iterator[tuple[str, Trace]]:
@@ -509,10 +527,12 @@ def make_table() -> str:
         measure_real(real, folder)
     measure_simulated(simulated)
     measure_habits(simulated)
+    measure_rare(simulated)
     lines = [
         f"Real homes: {', '.join(FILES)}; for cars also AMPds and 17 homes of CityLearn. Simulated",
         f"homes: {len(SEEDS)} of {DAYS} days for appliances, {len(HABIT_SEEDS)} of {DAYS} days for "
-        f"habits and {len(YEAR_SEEDS)} of a year for seasons, of {len(LIVES)} kinds of",
+        f"habits, {len(RARE_SEEDS)} of {RARE_DAYS} days for weekends, weekly events and changes, "
+        f"and {len(YEAR_SEEDS)} of a year for seasons, of {len(LIVES)} kinds of",
         "life: usual homes, heating, cooling, storage heaters, a pool pump, no fridge, solar, "
         "nearly always at home,",
         "nearly always out, night shifts, changing shifts, a change of habit, a weekly event. Each "

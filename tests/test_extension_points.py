@@ -38,7 +38,7 @@ THREAT = '''"""A toy."""
 
 import numpy as np
 
-from hushmeter.threat.contract import Threat
+from hushmeter.threat import Threat
 
 
 class WorksAtHome(Threat):
@@ -91,7 +91,9 @@ def extended(tmp_path_factory):
     (package / "attack" / "threshold.py").write_text(ATTACKER, encoding="utf-8")
     add(package / "attack" / "registry.py", '"co": ', '"threshold": "threshold:Threshold",\n    ')
     (package / "threat" / "works_at_home.py").write_text(THREAT, encoding="utf-8")
-    add(package / "threat" / "__init__.py", '"identity": ', '"works_at_home": "WorksAtHome",\n    ')
+    add(
+        package / "threat" / "__init__.py", '"attackers": ', '"works_at_home": "WorksAtHome",\n    '
+    )
     (package / "cli" / "count.py").write_text(COMMAND, encoding="utf-8")
     add(package / "cli" / "__init__.py", '"inspect", ', '"count", ')
     hm.write_meter(folder / "meter.csv", hm.Trace([0.0, 2500.0, 100.0], interval_s=60.0))

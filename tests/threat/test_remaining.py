@@ -18,7 +18,7 @@ from hushmeter.learn.habits import Finding, clock, weekends
 from hushmeter.releases.purposes import OF_PURPOSE
 from hushmeter.releases.receipt import SCHEMA
 from hushmeter.threat import read_for_attack, released_findings, what_is_left
-from hushmeter.threat.remaining import RULES, _upper
+from hushmeter.threat.remaining import RULES, _Cells, _make_test, _upper
 
 COOKS = ("fridge", "kettle", "microwave", "oven", "television")
 
@@ -86,8 +86,19 @@ def test_a_typical_day_shows_the_load_of_every_evening(home):
     found = left(cooks, promise_of(cooks, hide="which days we are away"), releases=3)
     assert found["returns"].verdict == "still there"
     assert found["returns"].still_there == 1
-    away = left(home, promise_of(home, hide="which days we are away"), releases=3)["away"]
-    assert away.after == "Gone: no released table shows single days."
+
+
+@pytest.mark.parametrize("length", [3, 14])
+def test_months_hide_which_days_a_short_absence_has(home, length):
+    """An absence of two weeks shows in the sum of its month."""
+    stated = hm.findings(home.trace, tz=home.zone)
+    dates = [str(np.datetime64("2024-02-01") + k) for k in range(length)]
+    said = {"dates": dates, "count": length, "days": 55, "longest_days": length}
+    stated = replace(stated, findings=(Finding("away", "", said, "likely"),))
+    promise = promise_of(home, hide="which days we are away")
+    (away,) = what_is_left(home.trace, promise, tz=home.zone, stated=stated, releases=3)
+    assert away.verdict == ("gone" if length == 3 else "still there")
+    assert away.after.split(", but")[0].rstrip(".").endswith("table shows single days")
 
 
 @pytest.mark.parametrize(("first", "end"), [(19, 21), (23, 24), (23, 25), (22, 25), (24, 26)])
@@ -151,15 +162,64 @@ def test_no_noise_and_no_home_make_an_attack_fail(home, kind, tables):
         assert {one.before for one in found} <= {one.sentence for one in stated.findings}
 
 
-def test_a_usual_time_is_gone_only_if_the_answer_no_longer_follows_it(home):
+def odds_of(one):
+    """The odds of the direct test, as stated."""
+    text = one.after.split("tests it would be right ")[1].removeprefix("more than ")
+    return int(text.split()[0])
+
+
+def test_a_usual_time_is_gone_only_if_no_test_tells_it_from_another(home):
     """With much noise the answer is the usual time, right or not, whatever the home does."""
-    minutes = {}
+    odds = {}
     for watts in (100.0, 1000.0, 100_000.0):
         one = left(home, promise_of(home, watts=watts, epsilon=2.0), releases=30)["first-use"]
-        minutes[watts] = int(one.after.split("the answer would move by ")[1].split()[0])
+        odds[watts] = odds_of(one)
         assert (one.verdict == "gone") is (watts == 100_000.0), one
-    assert minutes[100.0] >= 40
-    assert minutes[100.0] > minutes[1000.0] > minutes[100_000.0]
+    assert odds[100.0] == 99
+    assert odds[100.0] >= odds[1000.0] > odds[100_000.0]
+
+
+@pytest.mark.parametrize("noise_w", [469.0, 2000.0])
+def test_a_load_of_several_hours_is_judged_as_a_block(noise_w):
+    """Also where the attacker states one of its hours, because the mean of all days shows it."""
+    draw = np.random.default_rng(5)
+    hours = np.arange(24 * 90) % 24
+    watts = 200 + 2300 * ((hours >= 6) & (hours < 9)) * (draw.random(hours.size) < 0.8)
+    trace = hm.Trace(np.round(watts), 3600, "2024-01-01T00:00Z")
+    said = {"first_hour": 6, "end_hour": 9, "watts": 2000, "count": 85, "days": 89}
+    block = Finding("returns", "2 to 3 kW between 6:00 and 9:00", said, "sure")
+    stated = hm.findings(trace)
+    stated = replace(stated, findings=(block,))
+    promise = hm.Request(watts=noise_w / 3.7, epsilon=1.0).resolve(hm.metered(trace, "UTC"))
+    (one,) = what_is_left(trace, promise, stated=stated, releases=30, rng=1)
+    assert one.verdict == "still there"
+    assert odds_of(one) == 99
+
+
+def test_the_odds_of_the_direct_test_are_those_of_a_direct_attack(rng):
+    """Two derivations: simulated answers about two homes, and the normal distribution."""
+    cells = _Cells(np.arange(24 * 60, dtype=float), 1.0, np.zeros(24 * 60))
+    load = np.where(cells.covers(18, 21), 30.0, 0.0)
+    said = {"first_hour": 18, "end_hour": 21}
+    test = _make_test(Finding("returns", "", said, "sure"), replace(cells, watts=load))
+    noise = rng.normal(0, 500, (4000, load.size)) @ test.weights
+    test.results.extend(noise.tolist())
+    with_it, without = noise[:2000] + test.weights @ load, noise[2000:]
+    right = np.mean([*(with_it > test.signal / 2), *(without <= test.signal / 2)])
+    assert 0.6 < test.odds < 0.9
+    assert abs(test.odds - right) < 4.9 * np.sqrt(0.25 / 4000)
+
+
+@pytest.mark.parametrize("step_h", [0.25, 0.5, 1.0, 24.0])
+def test_cells_cover_hours_of_the_clock(step_h):
+    cells = _Cells(np.arange(0, 48, step_h), step_h, np.zeros(round(48 / step_h)))
+    for first, stop in ((6, 9), (22, 2), (0, 24), (19, 28)):
+        inside = cells.covers(first, stop)
+        middle = [
+            any((h + k * step_h / 50 - first) % 24 < ((stop - first) % 24 or 24) for k in range(50))
+            for h in cells.hours
+        ]
+        assert inside.tolist() == middle
 
 
 def test_the_guess_is_the_same_for_every_release(home):

@@ -532,13 +532,15 @@ DESCRIPTIONS = {
     ),
     "short-heat": (
         "likely",
-        "A microwave, a toaster or a hair dryer (one of them, about {watts} for {length}) was "
-        "likely used at least {count}, {rate}, {hour}.",
+        "Runs like those of a microwave, a toaster or a hair dryer ({watts} for {length}): "
+        "{count}, {rate}, {hour}. A coffee machine, an iron or a part of another run may draw as "
+        "much.",
     ),
     "thermostat": (
         "likely",
-        "Something heats on and off, likely an oven, a dryer or a hob ({watts} for {length} at a "
-        "time): at least {count}, {rate}, {hour}.",
+        "Heat on and off, like that of an oven, a dryer or a hob ({watts} for {length} at a "
+        "time): {count}, {rate}, {hour}. Another heater, or a kettle that is used again and again, "
+        "may look the same.",
     ),
     "long-runs": (
         "at least",

@@ -4,9 +4,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hushmeter.threat.contract import Rating, Threat, rate, rate_order
-    from hushmeter.threat.identity import Identity, Membership
-    from hushmeter.threat.presence import Presence
+    from hushmeter.threat.attackers import (
+        Identity,
+        Membership,
+        Presence,
+        Rating,
+        Threat,
+        rate,
+        rate_order,
+    )
     from hushmeter.threat.remaining import (
         Remaining,
         likely_findings,
@@ -16,9 +22,7 @@ if TYPE_CHECKING:
     )
 
 _NAMES = {
-    "contract": "Rating Threat rate rate_order",
-    "identity": "Identity Membership",
-    "presence": "Presence",
+    "attackers": "Identity Membership Presence Rating Threat rate rate_order",
     "remaining": "Remaining likely_findings read_for_attack released_findings what_is_left",
 }
 __all__ = [

@@ -8,9 +8,10 @@ answer depends on the private readings: it is for the household alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
+from itertools import zip_longest
 from math import comb
 from pathlib import Path
 
@@ -18,7 +19,8 @@ import numpy as np
 from scipy.special import betaincinv
 from scipy.stats import norm
 
-from hushmeter.checks import BoolArray, FloatArray, RngLike, whole
+from hushmeter.checks import BoolArray, FloatArray, IntArray, RngLike, whole
+from hushmeter.clock import utc_offsets
 from hushmeter.errors import DataError
 from hushmeter.learn.habits import DAY_STARTS_H, join_words
 from hushmeter.learn.statements import Finding, Findings, best_guesses, findings
@@ -37,10 +39,10 @@ HARMLESS = 0.1
 """Share of releases up to which a statement counts as gone, however seldom a guess is right."""
 MARGIN = 0.05
 """Share by which answers may exceed those of a guess."""
-MOVED_H = 1.0
-"""By how much days are moved to see whether an answer about the clock follows [h]."""
-LEAST_FOLLOWED = 0.2
-"""Share of the time by which days are moved, from which on an answer is said to follow them."""
+MOVED_H, AROUND_H = 1.0, 3.0
+"""How far the test of a usual time moves the days, and the hours around this time that it uses."""
+LONG_ABSENCE_DAYS = 10
+"""Days away in a row from which on sums of months may show them."""
 SINGLE_RUNS_S = 60.0
 """Longest cells in which single runs of appliances show [s]."""
 
@@ -185,13 +187,16 @@ def what_is_left(
 
     Notes
     -----
-    The attacker always answers. A statement is gone if no table can show it, or if, with 95 %
-    confidence, the answer is right in at most one release out of ten or no more often than a guess.
-    The usual time of a first or last use is right for many homes, whatever a release shows. It is
-    therefore gone if the answers do not follow when all days are moved by an hour, with the
-    same noise. Single runs of appliances are never gone: no attacker of this list searches for
-    them, so that nothing shows that others do not find them. The odds of the promise bound what
-    they find. For cells of up to a minute, attack the release (`hushmeter attack`).
+    The attacker always answers. A statement is gone if no table can show it, or if two attacks
+    fail: with 95 % confidence, the answer is right in at most one release out of ten or no more
+    often than a guess; and somebody who suspects the statement and tests it directly is right at
+    most 55 times out of 100. The direct test compares means: of the hours of a load with the other
+    hours, of an absence with other days, of weekends with working days. A guess at the time of a
+    first or last use is right for many homes, so that only the direct test decides about it; it
+    tells the usual day from the same day an hour later. Single runs of appliances are never gone:
+    no attacker of this list searches for them, so that nothing shows that others do not find them.
+    The odds of the promise bound what they find. For cells of up to a minute, attack the release
+    (`hushmeter attack`).
     """
     count = whole("releases", releases)
     zone = tz or promise.cells.zone
@@ -199,20 +204,26 @@ def what_is_left(
     before = [f for f in stated.findings if f.kind in RULES]
     seeds = [int(seed) for seed in np.random.default_rng(rng).integers(0, 2**62, count)]
     found: list[tuple[Finding, ...]] = []
+    tests: list[_Test | None] = []
     for number, seed in enumerate(seeds if before else ()):
         # Tables without noise are the same in every release.
-        again = promise.exact and number
-        found.append(found[0] if again else _answers(promise.release(trace, rng=seed), zone))
+        if number == 0 or not promise.exact:
+            release = promise.release(trace, rng=seed)
+            answers, seen = _answers(release, zone), _attacked(release, zone)
+            if not tests and seen is not None:
+                cells = _exact_cells(release, trace, zone)
+                tests = [_make_test(one, cells) for one in before]
+            for test in tests:
+                if test is not None and seen is not None:
+                    test.results.append(float(test.weights @ seen[0].readings))
+        found.append(answers)
         if progress is not None:
             progress(number + 1, count)
     shown = _shown(promise)
-    clocks = [one.kind for one in before if one.kind in USUAL_H and not _missing(one, shown)]
-    few = dict(zip(seeds[: 1 if promise.exact else max(2, count // 3)], found, strict=False))
-    followed = _follow(trace, promise, zone, clocks, few)
     left = [
-        _missing(one, shown)
-        or _judge(one, _compare(one, found), promise.exact, followed.get(one.kind))
-        for one in before
+        _missing(one, shown, promise)
+        or _judge(one, _compare(one, found), None if test is None else test.odds, promise.exact)
+        for one, test in zip_longest(before, tests)
     ]
     return (*left, *_single_runs(promise, stated))
 
@@ -231,50 +242,160 @@ def _shown(promise: Promise) -> set[str]:
     return shown
 
 
-def _missing(before: Finding, shown: set[str]) -> Remaining | None:
+def _missing(before: Finding, shown: set[str], promise: Promise) -> Remaining | None:
     """Judge a statement that no table of a release can show; None if one can."""
-    absent = [what for what in NEEDS.get(before.kind, ()) if what not in shown]
+    absent = [any_of for any_of in NEEDS.get(before.kind, ()) if not shown & set(any_of)]
     if not absent:
         return None
-    after = f"Gone: no released table shows {absent[0]}."
+    longest = before.evidence.get("longest_days", 0)
+    if longest >= LONG_ABSENCE_DAYS and any(t.name != "typical-week" for t in promise.tables):
+        after = (
+            "Still there: no table shows single days, but the sum of a month may show an absence "
+            "of this length."
+        )
+        return Remaining(before.kind, before.sentence, after, 1.0, 0.0, "still there")
+    after = f"Gone: no released table shows {absent[0][0]}."
     return Remaining(before.kind, before.sentence, after, 0.0, 0.0, "gone")
 
 
-def _follow(
-    trace: Trace,
-    promise: Promise,
-    zone: str,
-    kinds: Sequence[str],
-    found: Mapping[int, Sequence[Finding]],
-) -> dict[str, list[FloatArray]]:
-    """By which share answers about the time of a use follow days that are moved back or forward.
+@dataclass(frozen=True, eq=False)
+class _Cells:
+    """The cells that an attacker sees, on the local clock."""
 
-    `found` has the answers about the days as they are, by the seed of the noise.
+    hours: FloatArray  # Start of every cell [local h since 1970]
+    step_h: float  # Length of a cell [h]
+    watts: FloatArray  # What they would be without noise [W]
+
+    def days(self, starts_h: int = 0) -> IntArray:
+        """Date of every cell, in days since 1970."""
+        return np.floor((self.hours - starts_h) / 24).astype(np.int64)
+
+    def covers(self, first: float, stop: float) -> BoolArray:
+        """Whether a cell has a part of the hours of the clock from `first` to `stop`."""
+        begin = (self.hours - first) % 24
+        long = (stop - first) % 24 or 24.0
+        return np.asarray((begin < long - 1e-6) | (24 - begin < self.step_h - 1e-6))
+
+
+def _exact_cells(release: Release, trace: Trace, zone: str) -> _Cells:
+    """What an attacker would see in a release without its noise."""
+    means = release.promise.means(trace)
+    sums = tuple(entry.table.sums(means) for entry in release.promise.tables)
+    seen = _attacked(replace(release, sums=sums), zone)
+    assert seen is not None
+    found, seen_zone, _ = seen
+    utc = (found.times - np.datetime64(0, "ns")) / np.timedelta64(1, "s")
+    hours = (utc + utc_offsets(found.times, seen_zone)) / SECONDS_PER_HOUR
+    return _Cells(hours, found.interval_s / SECONDS_PER_HOUR, found.readings)
+
+
+@dataclass(frozen=True, eq=False)
+class _Test:
+    """A direct test of one statement: a weighted sum of the cells tells whether it is true."""
+
+    weights: FloatArray
+    signal: float  # By how much the sum differs between the home and one without the statement
+    results: list[float] = field(default_factory=list)  # The sums of simulated releases
+
+    @property
+    def odds(self) -> float:
+        """How often a test with a known noise is right about two equally likely homes."""
+        noise = float(np.std(self.results, ddof=1)) if len(self.results) > 1 else 0.0
+        if noise <= 1e-9 * self.signal:
+            return 1.0 if self.signal else 0.5
+        return float(norm.cdf(self.signal / noise / 2))
+
+
+def _make_test(one: Finding, cells: _Cells) -> _Test | None:
+    """Test a statement by the means of the cells that show it; None where no cells do.
+
+    Somebody who suspects what the statement says compares the mean of some hours or days with that
+    of others. At night there are no others: other homes draw more or less then.
     """
-    followed: dict[str, list[FloatArray]] = {kind: [] for kind in kinds}
-    steps = max(1, round(MOVED_H * SECONDS_PER_HOUR / trace.interval_s))
-    for way in (-steps, steps) if kinds else ():
-        moved = trace.replace_readings(np.roll(trace.readings, way))
-        hours = way * trace.interval_s / SECONDS_PER_HOUR
-        pairs = [
-            (one, _answers(promise.release(moved, rng=seed), zone)) for seed, one in found.items()
-        ]
-        for kind, ways in followed.items():
-            times = [[_hour(f) for f in one if f.kind == kind] for pair in pairs for one in pair]
-            apart = [
-                ((other[0] - one[0] + 12) % 24 - 12) / hours
-                for one, other in zip(times[::2], times[1::2], strict=True)
-                if one and other
-            ]
-            if apart:
-                ways.append(np.clip(apart, -1, 1))
-    return followed
+    if one.kind in USUAL_H:
+        return _test_hour(one, cells)
+    chosen, others = _compared(one, cells)
+    if not chosen.any() or not others.any():
+        return None
+    weights = chosen / chosen.sum()
+    share = NIGHT_SPREAD
+    if one.kind != "night":
+        weights, share = weights - others / others.sum(), 1.0
+    if one.kind == "away":
+        # The question is about the longest absence, and the means are over all days away.
+        share = float(np.sqrt(one.evidence["longest_days"] / one.evidence["count"]))
+    return _Test(weights, share * abs(float(weights @ cells.watts)))
 
 
-def _hour(one: Finding) -> float:
-    """The stated hour of working days, or of weekends if there is none."""
+def _compared(one: Finding, cells: _Cells) -> tuple[BoolArray, BoolArray]:
+    """Cells of which a statement says something, and those with which they are compared."""
+    said, all_hours = one.evidence, cells.step_h < 24
+    days, every = cells.days(), np.ones(cells.hours.size, np.bool_)
+    weekday = (days + 3) % 7
+    working = weekday < 5
+    if one.kind == "night":
+        chosen = cells.covers(said["first_hour"], said["end_hour"]) & all_hours
+        return chosen, chosen
+    if one.kind == "away":
+        dates = np.array(said["dates"], "datetime64[D]").astype(np.int64)
+        chosen = np.isin(cells.days(DAY_STARTS_H if all_hours else 0), dates)
+        return chosen, ~chosen
+    if one.kind == "workday-empty":
+        inside = cells.covers(said["first_hour"], said["end_hour"])
+        return inside & working, inside & ~working
+    if one.kind == "active-hours":
+        chosen = np.asarray(said["share_by_hour"])[(cells.hours % 24).astype(np.int64)] >= 0.5
+        return chosen, ~chosen
+    if one.kind == "returns":
+        chosen = cells.covers(said["first_hour"], said["end_hour"])
+        return chosen, ~chosen
+    if one.kind == "weekend":
+        return ~working, working
+    if one.kind == "season":
+        month = days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64) % 12
+        high, low = ((month + 1 - said[f"{name}_month"]) % 12 < 3 for name in ("high", "low"))
+        return high, low
+    if one.kind == "weekly":
+        inside = np.any([cells.covers(a, b) for a, b in said["hours"]], axis=0)
+        kind = inside & (working == (said["weekday"] < 5))
+        return kind & (weekday == said["weekday"]), kind & (weekday != said["weekday"])
+    inside = every & all_hours
+    if said["use"] == "returns":
+        inside &= cells.covers(said["first_hour"], said["end_hour"])
+    else:
+        inside &= working & cells.covers(*sorted((said["before_hour"], said["after_hour"])))
+    later = days >= np.datetime64(said["date"], "D").astype(np.int64)
+    return inside & later, inside & ~later
+
+
+def _test_hour(one: Finding, cells: _Cells) -> _Test | None:
+    """Tell the usual day from the same day an hour later, by the hours around a first or last use.
+
+    The weights are the differences of both, which is the best test under even noise.
+    """
+    if cells.step_h >= 24:
+        return None
+    hour, working = _hour(one)
+    slots = round(24 / cells.step_h)
+    slot = np.round(cells.hours % 24 / cells.step_h).astype(np.int64) % slots
+    chosen = ((cells.days() + 3) % 7 < 5) == working
+    chosen &= cells.covers(hour - AROUND_H, hour + AROUND_H)
+    counts = np.maximum(np.bincount(slot[chosen], minlength=slots), 1)
+    usual = np.bincount(slot[chosen], cells.watts[chosen], slots) / counts
+    known = np.bincount(slot[chosen], minlength=slots) > 0
+    moved = max(1, round(MOVED_H / cells.step_h))
+    apart = np.where(known & np.roll(known, moved), usual - np.roll(usual, moved), 0.0)
+    if not apart.any():
+        return None
+    return _Test(np.where(chosen, (apart / counts)[slot], 0.0), float(apart @ apart))
+
+
+def _hour(one: Finding) -> tuple[float, bool]:
+    """The stated hour of working days, or of weekends if there is none, and which it is."""
     hour = one.evidence["hour"]
-    return float(one.evidence["weekend_hour"] if hour is None else hour)
+    if hour is None:
+        return float(one.evidence["weekend_hour"]), False
+    return float(hour), True
 
 
 def _compare(before: Finding, found: Sequence[Sequence[Finding]]) -> BoolArray:
@@ -296,7 +417,7 @@ def _answers(release: Release, zone: str) -> tuple[Finding, ...]:
 
 
 def _from_days(view: View) -> tuple[Finding, ...]:
-    """Guess that nobody was active on the days of a group with little use."""
+    """Guess that nobody was active on days with little use, and that nights draw as little."""
     values = np.log(np.maximum(view.values, 1e-3))
     order = np.sort(values)
     # The two groups that differ most; the lower one is away if it uses less than 0.6 of the other.
@@ -307,7 +428,10 @@ def _from_days(view: View) -> tuple[Finding, ...]:
     away = (values < order[place]) & (apart > -np.log(0.6)) if place else values < -np.inf
     dates = [str(day) for day in np.asarray(view.labels["day"])[away]]
     evidence = {"dates": dates, "count": len(dates), "days": away.size}
-    return (Finding("away", "", evidence, "likely"),)
+    # On a day away the home draws about what it draws at night.
+    rest = float(np.mean(view.values[away]) if dates else np.quantile(view.values, 0.02))
+    night = {"watts": rest * JOULES_PER_KWH / SECONDS_PER_DAY}
+    return (Finding("away", "", evidence, "likely"), Finding("night", "", night, "about"))
 
 
 def _from_months(view: View) -> tuple[Finding, ...]:
@@ -323,27 +447,26 @@ def _from_months(view: View) -> tuple[Finding, ...]:
     return (Finding("season", "", {"ratio": ratio, "high_month": high + 1}, "about"),)
 
 
-def _judge(
-    before: Finding, answers: BoolArray, exact: bool, followed: Sequence[FloatArray] | None
-) -> Remaining:
+def _judge(before: Finding, answers: BoolArray, odds: float | None, exact: bool) -> Remaining:
     """Decide whether a statement is gone, from (stated, right) of every release.
 
-    `followed` says how far answers about the clock follow days that are moved back and forward;
-    the way in which they follow more decides. None for other statements.
+    `odds` are those of the direct test; None where there is none.
     """
     right, total = int(answers[:, 1].sum()), len(answers)
     chance = RULES[before.kind][1](before)
-    if not answers[:, 0].any() or (followed is not None and not followed):
+    usual = before.kind in USUAL_H
+    if odds is None and (usual or not answers[:, 0].any()):
         after = "Still there: no simulated attack tests whether these tables show it."
         return Remaining(before.kind, before.sentence, after, 1.0, chance, "still there")
     # Few releases never show that a statement is gone.
     few = not exact and _upper(0, total) > HARMLESS
     most = max(HARMLESS, chance + MARGIN)
-    unclear = few and 1 - _upper(total - right, total) <= most
-    if followed is None:
-        gone = (right / total <= HARMLESS) if exact else _upper(right, total) <= most
-    else:
-        gone = not few and max(map(_upper_mean, followed)) < LEAST_FOLLOWED
+    told = odds is not None and odds > 0.5 + MARGIN
+    # A guess at a usual time is right for many homes, so that its share of right answers says
+    # nothing.
+    seldom = usual or (right / total <= HARMLESS if exact else _upper(right, total) <= most)
+    gone = seldom and not told and not few
+    unclear = few and not told and (usual or 1 - _upper(total - right, total) <= most)
     start = "Gone." if gone else "Not decided by so few releases." if unclear else "Still there."
     how = f"from {right} of {total} simulated releases"
     if exact:
@@ -352,9 +475,11 @@ def _judge(
         f"{start} It is stated correctly {how}; a guess without the readings would be right "
         f"{_of_100(chance)} times out of 100."
     )
-    if followed is not None:
-        minutes = max(0, round(60 * max(float(one.mean()) for one in followed)))
-        after += f" If all days were moved by an hour, the answer would move by {minutes} minutes."
+    if odds is not None:
+        after += (
+            f" Somebody who suspects it and tests it would be right {_of_100(odds)} times out of "
+            "100; a coin is right 50 times."
+        )
     verdict = "gone" if gone else "still there"
     return Remaining(before.kind, before.sentence, after, right / total, chance, verdict)
 
@@ -364,14 +489,10 @@ def _upper(hits: int, total: int) -> float:
     return 1.0 if hits == total else float(betaincinv(hits + 1, total - hits, CONFIDENCE))
 
 
-def _upper_mean(values: FloatArray) -> float:
-    """Upper bound of a mean with 95 % confidence; the mean itself if there is one value."""
-    error = values.std(ddof=1) / np.sqrt(values.size) if values.size > 1 else 0.0
-    return float(values.mean() + norm.ppf(CONFIDENCE) * error)
-
-
 def _of_100(share: float) -> str:
-    return "less than 1" if share < 0.01 else f"{100 * share:.0f}"
+    return (
+        "less than 1" if share < 0.01 else "more than 99" if share > 0.99 else f"{100 * share:.0f}"
+    )
 
 
 def _single_runs(promise: Promise, stated: Findings) -> list[Remaining]:
@@ -430,11 +551,11 @@ def _same_hours(one: Finding, other: Finding) -> bool:
 
 
 def _same_load(one: Finding, other: Finding) -> bool:
-    """Half of the hours, a similar power, and a share of days within 0.15."""
+    """Half of the shorter hours, a similar power, and a share of days within 0.15."""
     (first, end), (start, stop) = _span(one), _span(other)
     a, b = one.evidence, other.evidence
     share = abs(a["count"] / a["days"] - b["count"] / b["days"]) <= 0.15
-    half = min(end, stop) - max(first, start) >= 0.5 * (end - first)
+    half = min(end, stop) - max(first, start) >= 0.5 * min(end - first, stop - start)
     return bool(half and share and 0.6 <= b["watts"] / a["watts"] <= 1.7)
 
 
@@ -503,15 +624,17 @@ RULES: dict[str, tuple[Same, Callable[[Finding], float]]] = {
 }
 """For every kind of statement: when two of them are the same, and how often a guess is right."""
 HOURS, DAYS, WEEK = "the hours of a day", "single days", "days of the week"
-NEEDS = {
+NEEDS: dict[str, tuple[tuple[str, ...], ...]] = {
     **dict.fromkeys(
-        ("night", "first-use", "last-use", "workday-empty", "active-hours", "returns"), (HOURS,)
+        ("first-use", "last-use", "workday-empty", "active-hours", "returns"), ((HOURS,),)
     ),
-    "away": (DAYS,),
-    "weekend": (WEEK,),
-    "weekly": (HOURS, WEEK),
-    "change": (DAYS,),
+    # The sums of days away show what the home draws at rest.
+    "night": ((HOURS, DAYS),),
+    "away": ((DAYS,),),
+    "weekend": ((WEEK,),),
+    "weekly": ((WEEK,),),
+    "change": ((DAYS,),),
 }
-"""What the tables of a release must tell apart so that they can show a statement."""
+"""What the tables of a release must tell apart so that they can show a statement: one of each."""
 UNTESTED = ("base-load",)
 """Statements that repeat another one of the list."""

@@ -11,7 +11,7 @@ from scipy.stats import multivariate_normal
 from hushmeter import synth
 from hushmeter.errors import DataError, InputError
 from hushmeter.learn.rhythm import Days
-from hushmeter.threat import Identity, Membership, Presence, presence, rate, rate_order
+from hushmeter.threat import Identity, Membership, Presence, attackers, rate, rate_order
 
 QUIET_W, ACTIVE_W = 90.0, 350.0
 
@@ -62,11 +62,11 @@ def test_the_constants_of_presence_are_counted_in_simulated_households():
     lives = [at_home(seed)[1:] for seed in range(144)]
     present = np.concatenate([present for present, _ in lives])
     working = np.concatenate([working for _, working in lives])
-    assert 1 - present[:, 6:22].mean() == pytest.approx(presence.QUIET, abs=0.03)
-    assert present[:, 6].mean() == pytest.approx(presence.AT_FIRST, abs=0.03)
+    assert 1 - present[:, 6:22].mean() == pytest.approx(attackers.QUIET, abs=0.03)
+    assert present[:, 6].mean() == pytest.approx(attackers.AT_FIRST, abs=0.03)
     hours = np.arange(7, 22)
     for constants, state, (first, stop) in (
-        (presence.RETURN, 0, (16, 20)), (presence.LEAVE, 1, (7, 10)),
+        (attackers.RETURN, 0, (16, 20)), (attackers.LEAVE, 1, (7, 10)),
     ):  # fmt: skip
         busy = (hours >= first) & (hours < stop)
         for chance, rows, columns in zip(
