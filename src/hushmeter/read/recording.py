@@ -253,6 +253,7 @@ class Series:
     # on the readings.
     complete: bool = False
     lacks: bool = False  # True if rows without a value were left out
+    reach: int = 0  # Further readings that a change can move; see `Metering`
     # What must be stated before a release, where the reader knows it; see `Metering`
     unsettled: str | None = None
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hushmeter.checks import BoolArray, FloatArray, IntArray
-from hushmeter.clock import SECOND
+from hushmeter.clock import SECOND, utc_times
 from hushmeter.errors import DataError
 from hushmeter.formatting import count_of
 from hushmeter.read.column_roles import Plan, PlannedTable, plan_table
@@ -115,11 +115,14 @@ def read_plan(task: Task, table: PlannedTable) -> Series:
         zone=task.options.tz or plan.time.zone,
         mains="metered" if plan.values else "sum of sub-meters",
         complete=task.options.changes == "no" or table.regular,
+        # A run that overlaps a divided row moves one reading more.
+        reach=int(any((piece.share < 1).any() for piece in pieces)),
     )
     if task.options.changes == "yes":
         return _of_changes(task, series)
     if plan.circuits:
-        series.power = np.column_stack([column[pieces[0].rows] for column in circuits])
+        share = pieces[0].share
+        series.power = np.column_stack([column[pieces[0].rows] * share for column in circuits])
         if plan.values and plan.time.names != {"timestamp"}:
             _drop_copies(task, series)
     _drop_missing(task, series)
@@ -224,6 +227,8 @@ class _Piece(Rows):
     """Rows of one series with their places in the table."""
 
     rows: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    # Part of a row's energy that belongs to each time: a half in an hour that is shown twice
+    share: FloatArray = field(default_factory=lambda: np.zeros(0))
     clock: str = UTC_CLOCK
 
 
@@ -237,31 +242,35 @@ def _piece(
     energy: bool,
 ) -> _Piece:
     """Rows with their times and lengths in UTC; `energy` is true for energies of intervals."""
-    times, sentence = clock.ns if rows.size == clock.ns.size else clock.ns[rows], UTC_CLOCK
-    if clock.aware:
-        ends = None if clock.ends is None else clock.ends[rows]
-    else:
+    times = clock.ns[rows]
+    ends = None if clock.ends is None else clock.ends[rows]
+    order, sentence = np.arange(rows.size), UTC_CLOCK
+    later = np.zeros(rows.size, dtype=np.int64)
+    if not clock.aware:
         if zone is None:
             example = np.datetime64(int(times[0]), "ns").astype("datetime64[s]")
             raise task.error(
                 f"has times without a zone, such as {example}; write them as UTC, with a Z "
                 "at their end, or name their zone (`tz=`, such as `tz=Europe/London`)."
             )
-        after = None if clock.after_midnight is None else clock.after_midnight[rows]
         local, (times, exists, sentence) = times, to_utc(times, zone)
         ends = None if clock.ends is None else _ends_in_utc(clock, rows, times, zone)
+        after = None if clock.after_midnight is None else clock.after_midnight[rows]
         if after is not None and _counts_hours(local, after, exists):
             times = to_utc(local - after, zone)[0] + after
         else:
-            if energy:
-                once = _shown_once(local, times, zone)
-                _refuse_shown_once(task, once, local, values[rows])
-                exists &= ~once
-            rows, times = rows[exists], times[exists]
-            ends = None if ends is None else ends[exists]
-    durations = None if ends is None else (ends - times) / SECOND
-    taken = values if rows.size == values.size else values[rows]
-    return _Piece(times, taken, durations, rows, sentence)
+            again = _second_pass(local, times, zone) if energy else np.zeros_like(times)
+            copies = _copies(task, exists, again, local, values[rows])
+            order = np.repeat(order, copies)
+            later = np.append(False, np.diff(order) == 0)[: order.size] * again[order]
+            if (np.diff(times) > 0).all():
+                in_time = np.argsort(times[order] + later, kind="stable")
+                order, later = order[in_time], later[in_time]
+    rows, times = rows[order], times[order] + later
+    durations = None if ends is None else (ends[order] + later - times) / SECOND
+    count = np.bincount(order, minlength=1)
+    share = 1.0 / count[order]
+    return _Piece(times, values[rows] * share, durations, rows, share, sentence)
 
 
 def _counts_hours(local: IntArray, after: IntArray, exists: BoolArray) -> bool:
@@ -286,31 +295,47 @@ def _ends_in_utc(clock: RowTimes, rows: IntArray, times: IntArray, zone: str) ->
     return np.where(short, times + local, ends)
 
 
-def _shown_once(local: IntArray, times: IntArray, zone: str) -> BoolArray:
-    """True in an hour that the clock shows twice if the file has only one of the two.
+def _second_pass(local: IntArray, times: IntArray, zone: str) -> IntArray:
+    """How much later [ns] the clock shows the time of a row again, if the file has one row for it.
 
-    Such a row of an hour or less may hold the energy of both hours.
+    Zero elsewhere. Such a row may hold the energy of one pass or of both.
     """
-    again = to_utc(local + HOUR, zone)[0]
-    twice: BoolArray = again - times == 2 * HOUR
+    clock = local.astype("datetime64[ns]")
+    again: IntArray = (utc_times(clock, zone, second=True) - utc_times(clock, zone)).astype(np.int64)
     apart = np.diff(ascending(times))
-    if apart.size == 0 or float(np.median(apart)) > HOUR or not twice.any():
-        return np.zeros(times.size, dtype=np.bool_)
-    alone: BoolArray = twice & ~np.isin(times + HOUR, times)
+    again[again < 0] = 0
+    if apart.size == 0 or float(np.median(apart)) > again.max(initial=0):
+        return np.zeros_like(again)
+    alone = (again > 0) & ~np.isin(times + again, times)
     # A file that shows one of these times twice shows all of them, and what lacks is missing.
-    return np.zeros_like(alone) if (twice & ~alone).any() else alone
+    return np.zeros_like(again) if ((again > 0) & ~alone).any() else again
 
 
-def _refuse_shown_once(task: Task, once: BoolArray, local: IntArray, values: FloatArray) -> None:
-    """Refuse a short file in which a row that is left out holds much of the energy."""
+def _copies(
+    task: Task, exists: BoolArray, again: IntArray, local: IntArray, values: FloatArray
+) -> IntArray:
+    """How many readings each row gives: none at a time that the clock skips.
+
+    A row for an hour that is shown twice is divided between the two in a short file. In a longer
+    one, where it is a small part, it is left out, because a divided row makes more noise necessary.
+    """
+    copies = exists.astype(np.int64)
+    once = again > 0
+    if not once.any():
+        return copies
+    hour = np.datetime64(int(local[np.argmax(once)]), "ns").astype("datetime64[m]")
+    shown = f"has one row for {hour}, which the clock shows twice: it may hold one hour or two"
+    if once.sum() > MOST_LOST * once.size:
+        task.notes.append(f"The file {shown}, so its energy was divided between both.")
+        return copies + once
     whole = float(np.nansum(np.abs(values)))
-    share = float(np.nansum(np.abs(values[once]))) / whole if whole else 0.0
-    if share > MOST_LOST:
-        hour = np.datetime64(int(local[np.argmax(once)]), "ns").astype("datetime64[m]")
+    lost = float(np.nansum(np.abs(values[once]))) / whole if whole else 0.0
+    if lost > MOST_LOST:
         raise task.error(
-            f"has one row for {hour}, which the clock shows twice: it may hold one hour or two, "
-            f"and {share:.1%} of the energy; cut the file before or after this hour."
+            f"{shown}, and {lost:.1%} of the energy; cut the file before or after this hour."
         )
+    task.notes.append(f"The file {shown}, so it became a gap.")
+    return copies - once
 
 
 def _state_shares(
