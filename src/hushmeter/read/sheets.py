@@ -56,6 +56,9 @@ FILLED_CELL = re.compile(
 MAX_DEPTH, MAX_COLUMNS = 24, 400
 DAY_LENGTHS = (24, 48, 96, 288)
 LEAST_RECORDS = 2
+# Keys of a record that describes a column.
+DESCRIBED_KEYS, DESCRIBED_NAMES = ("id", "key", "field"), ("name", "title", "label", "caption")
+VALUE_KEYS = ("", "v", "value")
 HISTORY = {"entity_id", "state", "last_changed"}
 LONGEST_INTEGER = 18
 RESOLUTION = re.compile(r"P(?:T(\d{1,3})([MH])|(\d)D)")
@@ -390,6 +393,7 @@ def read_json(task: Task) -> Series:
     places: dict[str, Found] = {}
     _walk(_parse(task), (), {}, places, 0)
     lists = {name: found for name, found in places.items() if len(found.records) >= LEAST_RECORDS}
+    lists = _with_described_keys(lists)
     if not lists:
         raise task.error(
             "is JSON without a list of records that have a time and a value: convert its "
@@ -397,6 +401,33 @@ def read_json(task: Task) -> Series:
         )
     tables = {name: partial(_record_table, task, found) for name, found in lists.items()}
     return read_parts(task, tables, noun="list")
+
+
+def _with_described_keys(lists: Mapping[str, Found]) -> dict[str, Found]:
+    """Lists whose keys another list describes, with the names and units that it gives.
+
+    Portals write {"id": "1001", "name": "+A", "unit": "kW"} once, and {"1001": {"v": 0.2}} in
+    every record.
+    """
+    described: dict[str, str] = {}
+    for found in lists.values():
+        for record in found.records:
+            known = {key.lower(): value for key, value in record.items() if value is not None}
+            key = next((known[k] for k in DESCRIBED_KEYS if k in known), None)
+            name = next((known[k] for k in DESCRIBED_NAMES if k in known), None)
+            if key is not None and name is not None and key != name:
+                unit = f" ({known['unit']})" if "unit" in known else ""
+                described[str(key)] = f"{name}{unit}"
+
+    def renamed(key: str) -> str:
+        own, _, rest = key.partition(".")
+        return described[own] if own in described and rest in VALUE_KEYS else key
+
+    return {
+        place: Found([{renamed(key): value for key, value in record.items()}
+                      for record in found.records], found.around)
+        for place, found in lists.items()
+    }  # fmt: skip
 
 
 def _parse(task: Task) -> Any:

@@ -31,7 +31,8 @@ ENCRYPTED = 1
 """Flag of an encrypted file in a zip archive."""
 OLE_MAGIC = b"\xd0\xcf\x11\xe0"
 HEAD_BYTES = 1 << 18
-WINDOWS = ("latin-1", "cp1250")
+# Encodings of one byte for each letter: Western and Central Europe, their DOS forms, and others.
+ONE_BYTE = ("latin-1", "cp1250", "cp850", "cp852", "cp1255", "cp1253", "cp1251", "cp1254")
 HEADER_LISTS = ("use", "import", "export", "production", "stamps", "starts", "ends", "remarks")
 TEXT_CAP = 1 << 28
 SQLITE_CAP = 1 << 31
@@ -161,7 +162,7 @@ def find_encoding(head: bytes) -> str:
     except UnicodeDecodeError as error:
         # The head may end inside a character of several bytes.
         if error.start < len(head) - 4:
-            return max(WINDOWS, key=lambda name: _known_words(head, name))
+            return max(ONE_BYTE, key=lambda name: _known_words(head, name))
     return "utf-8-sig"
 
 

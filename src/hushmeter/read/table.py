@@ -7,7 +7,7 @@ everything after that is the same for every source.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,12 +29,14 @@ from hushmeter.read.columns import (
 )
 from hushmeter.read.headers import (
     Layout,
+    Meaning,
     find_parts,
     find_source,
     find_unit,
     has_other_unit,
     has_word,
     read_meaning,
+    split_words,
 )
 from hushmeter.read.recording import UTC_CLOCK, Rows, Series, Task, add_rows, unit_factor
 from hushmeter.read.regular_times import (
@@ -565,8 +567,9 @@ class RowChoice:
             # A word beside the only row of its time may follow from a value: the mode of a heat
             # pump, or a plug that writes "off" or its watts.
             return rows
-        flows = {text: read_meaning(text).flow for text in distinct}
-        unused = [t for t, flow in flows.items() if flow in OTHER_FLOWS or _is_other(t)]
+        named = {text: read_meaning(text) for text in distinct}
+        unused = [t for t in distinct if named[t].flow in OTHER_FLOWS or _is_other(t)]
+        unused += self._other_measures({t: named[t] for t in distinct if t not in unused})
         if not unused:
             return rows
         if len(unused) == len(distinct):
@@ -577,11 +580,29 @@ class RowChoice:
                 "the home used."
             )
         texts = self._values(column, rows)
-        self._left.append(rows[np.isin(texts, [t for t in unused if not _is_other(t)])])
-        named = [t for t in unused if splits or _is_other(t)]
-        if named:
-            self.task.notes.append(f"Rows of {', '.join(named[:8])} were left out ({column.name}).")
+        fed = [t for t in unused if named[t].flow in OTHER_FLOWS and not _is_other(t)]
+        self._left.append(rows[np.isin(texts, fed)])
+        left = [t for t in unused if splits or t not in fed]
+        if left:
+            self.task.notes.append(f"Rows of {', '.join(left[:8])} were left out ({column.name}).")
         return rows[~np.isin(texts, unused)]
+
+    def _other_measures(self, named: Mapping[str, Meaning]) -> list[str]:
+        """Words of the same energy once more: its counter, its extremes, or another unit of it."""
+        plain = {t for t, m in named.items() if not m.counter and m.flow != "other"}
+        if not plain or len(named) < 2:
+            return []
+        other = [t for t, m in named.items() if m.counter and m.flow in ("import", "use")]
+        words = {t: split_words(t) for t in named}
+        other += [t for t in named if any(words[t][1:] == words[p] for p in plain)
+                  and has_word(words[t][0], "statistics")]  # fmt: skip
+        unit = self.plan.unit
+        if unit is not None:
+            energy = unit_factor(unit)[1]
+            foreign = [t for t in named
+                       if has_word(t, "power_names" if energy else "energy_names")]  # fmt: skip
+            other += foreign if len(foreign) < len(plain) else []
+        return [t for t in named if t in other]
 
     def _one_home(self, rows: IntArray) -> IntArray:
         """The rows of the home that the user chose, in a data set of many homes."""

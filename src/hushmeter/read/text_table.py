@@ -51,7 +51,7 @@ LEAST_DIGITS = 6  # A whole number of as many digits may name a person or a mete
 UNUSED_FLOWS = ("export", "production")
 CELL_UNIT = re.compile(r"(?<=\d)\s*[kM]?Wh?$")
 NUMBER = re.compile(r"[-+]?(?:\d[\d.,'\u00a0\u202f ]*|[.,]\d+)(?:[eE][-+]?\d+)?")
-DATE = r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}"
+DATE = r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}\.?"
 DOTTED = re.compile(DATE)
 CLOCK = r"\d{1,2}[:.h]\d{2}(?:[:.]\d{2}(?:[.,]\d+)?)?(?:\s*[AaPp]\.?[Mm]\.?)?"
 TIME = (
@@ -447,8 +447,9 @@ def _header_above(
 ) -> int | None:
     """The nearest filled row above the data, if it has words for at least half of the columns."""
     for i in range(first - 1, -1, -1):
-        if _filled(rows[i]):
-            filled = sum(kind != "empty" for kind in kinds[i])
+        filled = sum(kind != "empty" for kind in kinds[i])
+        # A label of a row without values, such as that of a sum, names no columns.
+        if filled > 1 or (filled and width < 3):
             words = sum(kind == "word" for kind in kinds[i])
             numbered = len(rows[i]) > 2 and all(cell.isdigit() for cell in rows[i])
             # A record of another length with numbers in it, such as a count of rows, names nothing.
