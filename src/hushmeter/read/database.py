@@ -34,7 +34,7 @@ from hushmeter.read.source import (
     refuse_faults,
     refuse_large,
 )
-from hushmeter.read.times import read_stamps, to_utc, unix_ns
+from hushmeter.read.times import arrow_array, read_stamps, to_utc, unix_ns
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR
 
 SHORT_S = 300.0
@@ -295,13 +295,11 @@ def _read_domoticz(task: Task, database: sqlite3.Connection, tables: set[str]) -
 
 def _local_series(task: Task, rows: list[tuple[Any, Any]], device: _Device, daily: bool) -> Series:
     """Rows with local times as a series of energies of days, or of values of a counter."""
-    import pyarrow as pa
-
     assert task.options.tz is not None
     names = (f"row {i} of {device.name}" for i in range(len(rows)))
     values = np.array([read_state(task, value, name)
                        for (_, value), name in zip(rows, names, strict=True)])  # fmt: skip
-    stamps = read_stamps(pa.array([str(date) for date, _ in rows]), task.path, task.options.tz)
+    stamps = read_stamps(arrow_array([str(date) for date, _ in rows]), task.path, task.options.tz)
     times, exists, clock = to_utc(stamps.ns, task.options.tz)
     good = np.flatnonzero(stamps.good & exists & np.isfinite(values))
     kind = "energy of every day" if daily else "its counter"

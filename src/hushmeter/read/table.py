@@ -303,7 +303,8 @@ def _second_pass(local: IntArray, times: IntArray, zone: str) -> IntArray:
     Zero elsewhere. Such a row may hold the energy of one pass or of both.
     """
     clock = local.astype("datetime64[ns]")
-    again: IntArray = (utc_times(clock, zone, second=True) - utc_times(clock, zone)).astype(np.int64)
+    passes = utc_times(clock, zone), utc_times(clock, zone, second=True)
+    again: IntArray = (passes[1] - passes[0]).astype(np.int64)
     apart = np.diff(ascending(times))
     again[again < 0] = 0
     if apart.size == 0 or float(np.median(apart)) > again.max(initial=0):

@@ -19,6 +19,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from hushmeter.errors import DataError
 from hushmeter.formatting import count_of
 from hushmeter.read.headers import (
@@ -40,6 +42,7 @@ from hushmeter.read.source import (
     read_head,
     recognise,
 )
+from hushmeter.read.times import arrow_array
 
 DELIMITERS = (";", "\t", "|", ",", " ")
 MAX_COLUMNS = 4096
@@ -562,16 +565,14 @@ def arrow_table(columns: Sequence[Sequence[object]], names: Sequence[str]) -> An
         types = _types(cells)
         filled = types - {type(None)} - ({str} if str in types and not _has_text(cells) else set())
         if filled and filled <= {int, float}:
-            blank = types - {int, float, type(None)}
-            numbers = [None if cell == "" else cell for cell in cells] if blank else cells
-            arrays.append(pa.array(numbers, pa.float64()))
+            numbers = [np.nan if cell in ("", None) else cell for cell in cells]
+            arrays.append(arrow_array(np.array(numbers, dtype=np.float64)))
         elif types == {datetime}:
-            arrays.append(pa.array(cells, pa.timestamp("us")))
+            arrays.append(arrow_array(np.array(cells, dtype="datetime64[us]")))
         else:
             texts = [_text(cell) for cell in cells]
-            arrays.append(
-                pa.array([None if t.lower() in missing_marks() else t for t in texts], pa.string())
-            )
+            marks = missing_marks()
+            arrays.append(arrow_array([None if t.lower() in marks else t for t in texts]))
     return pa.table(arrays, names=list(names))
 
 
