@@ -41,8 +41,7 @@ from hushmeter.read.columns import (
     read_row_times,
     whole_table,
 )
-from hushmeter.read.dsmr import telegram_seconds, winter_offset
-from hushmeter.read.nem import MARKET_OFFSET_S
+from hushmeter.read.meter_records import MARKET_OFFSET_S, telegram_seconds, winter_offset
 from hushmeter.read.recording import Task
 from hushmeter.read.source import MemoryFile
 from hushmeter.read.table import RowChoice

@@ -512,23 +512,25 @@ def _is_refused(head: Head) -> bool:
 
 FORMATS: tuple[Format, ...] = (
     Format("nilmtk", lambda head: head.data.startswith(HDF5_MAGIC), "nilmtk:read_nilmtk"),
-    Format("database", lambda head: head.data.startswith(SQLITE_MAGIC), "database:read_database"),
+    Format(
+        "database", lambda head: head.data.startswith(SQLITE_MAGIC), "home_automation:read_database"
+    ),
     Format("workbook", _is_workbook, "sheets:read_workbook", table=True),
     Format("archive", lambda head: head.data.startswith(ZIP_MAGIC), _read_member, table=True),
     Format("refused", _is_refused, ""),
     Format("greenbutton", lambda head: head.text.startswith("<"), "green_button:read_green_button"),
     Format("json", lambda head: head.text.startswith(("{", "[")), "sheets:read_json", table=True),
-    Format("nem", lambda head: NEM_RECORD.match(head.text) is not None, "nem:read_nem"),
-    Format("dsmr", lambda head: DSMR_LINE.search(head.text) is not None, "dsmr:read_dsmr"),
+    Format("nem", lambda head: NEM_RECORD.match(head.text) is not None, "meter_records:read_nem"),
+    Format("dsmr", lambda head: DSMR_LINE.search(head.text) is not None, "meter_records:read_dsmr"),
     Format(
         "ha-energy",
         lambda head: head.names[:3] == ["entity_id", "type", "unit"],
-        "home_assistant:read_energy",
+        "home_automation:read_energy",
     ),
     Format(
         "ha-history",
         lambda head: {"entity_id", "state", "last_changed"} <= set(head.names),
-        "home_assistant:read_history",
+        "home_automation:read_history",
     ),
     Format("table", lambda _: True, "table:read_table", table=True),
 )

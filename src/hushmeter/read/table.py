@@ -176,7 +176,7 @@ def _refuse_changes(task: Task, plan: Plan) -> None:
 
 def _of_changes(task: Task, series: Series) -> Series:
     """The readings of a table that has a row only where the value changed."""
-    from hushmeter.read.home_assistant import Changes, change_series
+    from hushmeter.read.home_automation import Changes, change_series
 
     if series.energy and not series.counter:
         raise task.error(
