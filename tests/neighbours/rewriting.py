@@ -283,7 +283,7 @@ class RawFile:
                 last = MARK
             marked = filled and (number == frame.header or number >= frame.first)
             rows.append([*row, *[""] * (width - len(row)), last] if marked else row)
-        raw = table_of_rows(rows, path, typed=self.cells.typed)
+        raw = table_of_rows(rows, path)
         raw = whole_table(Task(path, self.options), raw)
         return raw, raw.data.column_names[width]
 

@@ -341,7 +341,7 @@ def _sheet_table(task: Task, book: Any, name: str) -> RawTable:
         rows = book.get_sheet_by_name(name).to_python()
     write_alike(rows)
     mark = task.options.decimal_mark
-    raw = table_of_rows(rows, task.path, kind="Excel workbook", decimal=mark, typed=True)
+    raw = table_of_rows(rows, task.path, kind="Excel workbook", decimal=mark)
     return whole_table(task, raw)
 
 
