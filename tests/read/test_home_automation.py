@@ -49,7 +49,7 @@ def test_without_a_grid_row_the_devices_are_summed(samples, save):
     ("old", "new", "message"),
     [
         (b"kWh,0.5", b"gal,0.5", "is in 'gal', not in kWh"),
-        (b"0.5", b"half", "'half', not a number"),
+        (b"0.5", b"half", "'half', neither a number"),
         (b"2024-01-01T00:00:00.000Z", b"2024-01-01T00:00:00", "carries no zone"),
         (b"2024-01-01T00:00:00.000Z", b"noon", "'noon' is not a time"),
     ],

@@ -51,6 +51,7 @@ from hushmeter.read.source import (
     refuse_faults,
     refuse_large,
 )
+from hushmeter.read.text_table import unique_names
 from hushmeter.read.times import LATEST, arrow_array, read_stamps, to_utc, unix_ns
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR
 
@@ -77,7 +78,7 @@ def read_energy(task: Task) -> Series:
     if not times:
         raise task.error("has no time columns after entity_id, type, unit.")
     meter = np.full(len(times), np.nan)
-    devices: dict[str, FloatArray] = {}
+    devices: list[tuple[str, FloatArray]] = []
     others: set[str] = set()
     for number, row in enumerate(rows, 2):
         if len(row) < 3:
@@ -87,7 +88,7 @@ def read_energy(task: Task) -> Series:
             values = _energies(task, row, len(times), number)
             meter = np.where(np.isnan(meter), values, meter + np.nan_to_num(values))
         elif kind == DEVICE and task.circuits != "leave":
-            devices[_device_name(row[0], devices)] = _energies(task, row, len(times), number)
+            devices.append((_device_name(row[0]), _energies(task, row, len(times), number)))
         elif kind != DEVICE:
             others.add(kind)
     if others:
@@ -96,12 +97,12 @@ def read_energy(task: Task) -> Series:
 
 
 def _energy_series(
-    task: Task, seconds: FloatArray, meter: FloatArray, devices: dict[str, FloatArray]
+    task: Task, seconds: FloatArray, meter: FloatArray, devices: list[tuple[str, FloatArray]]
 ) -> Series:
     """Missing periods of the meter are gaps; a device without a value drew nothing."""
     if not devices and np.isnan(meter).all():
         raise task.error(f"has no row of {METER} with values.")
-    power = np.column_stack(list(devices.values())) if devices else None
+    power = np.column_stack([values for _, values in devices]) if devices else None
     if power is not None:
         empty = int(np.isnan(power).sum())
         if empty:
@@ -119,7 +120,7 @@ def _energy_series(
         "Home Assistant energy CSV",
         task.options.unit or "kWh",
         *unit_factor(task.options.unit or "kWh"),
-        tuple(devices),
+        unique_names([name for name, _ in devices]),
         power,
         repeats="last",
         found=int(there.size),
@@ -151,6 +152,11 @@ def read_history(task: Task) -> Series:
     return change_series(task, changes)
 
 
+def _device_name(entity: str) -> str:
+    """The name in an entity such as sensor.kettle_energy."""
+    return entity.strip().removeprefix("sensor.").removesuffix("_energy") or "device"
+
+
 def _header(rows: Iterator[list[str]]) -> list[str]:
     """The first row that holds anything."""
     return next(row for row in rows if any(row))
@@ -158,29 +164,14 @@ def _header(rows: Iterator[list[str]]) -> list[str]:
 
 def _energies(task: Task, row: list[str], count: int, number: int) -> FloatArray:
     """The row's energies in kWh; an empty field is missing."""
-    factor = {"wh": 1e-3, "mwh": 1e3}.get(row[2].strip().lower(), 1.0)
-    if row[2].strip().lower() not in ("kwh", "wh", "mwh"):
+    unit = row[2].strip().lower()
+    if unit not in ENERGY_UNITS:
         raise task.error(f": line {number} is in {row[2][:20]!r}, not in kWh.")
-    values = np.full(count, np.nan)
-    for i, text in enumerate(row[3 : 3 + count]):
-        if text.strip():
-            try:
-                values[i] = float(text) * factor
-            except ValueError:
-                raise task.error(
-                    f": line {number}, field {i + 4} is {text[:20]!r}, not a number."
-                ) from None
-    if np.isinf(values).any():
-        raise task.error(f": line {number} has an infinite energy.")
-    return values
-
-
-def _device_name(entity: str, taken: dict[str, FloatArray]) -> str:
-    plain = entity.strip().removeprefix("sensor.").removesuffix("_energy") or "device"
-    name, number = plain, 2
-    while name in taken:
-        name, number = f"{plain}_{number}", number + 1
-    return name
+    cells = [*row[3 : 3 + count], *[""] * (3 + count - len(row))]
+    values = [
+        read_state(task, text, f"line {number}, field {i}") for i, text in enumerate(cells, 4)
+    ]
+    return np.array(values) * (ENERGY_UNITS[unit] / 1e3)
 
 
 def read_state(task: Task, value: object, place: str) -> float:

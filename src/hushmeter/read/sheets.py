@@ -390,8 +390,7 @@ class Found:
 
 def read_json(task: Task) -> Series:
     """Read the list of records of a JSON file that holds the meter's readings."""
-    places: dict[str, Found] = {}
-    _walk(_parse(task), (), {}, places, 0)
+    places = _Lists(_parse(task)).found
     lists = {name: found for name, found in places.items() if len(found.records) >= LEAST_RECORDS}
     lists = _with_described_keys(lists)
     if not lists:
@@ -450,69 +449,59 @@ def _integer(text: str) -> float:
     return int(text) if len(text) <= LONGEST_INTEGER else float(text)
 
 
-def _walk(
-    node: Any,
-    place: tuple[str, ...],
-    around: Mapping[str, Any],
-    places: dict[str, Found],
-    depth: int,
-) -> None:
-    """Collect the lists of records, of pairs and of parallel columns below a node."""
-    if depth > MAX_DEPTH:
-        return
-    if isinstance(node, dict):
-        own = {**around, **_scalars(node)}
-        columns = _parallel(node)
-        if columns is not None:
-            _add(places, place, [dict(zip(columns, row, strict=True))
-                                 for row in zip(*columns.values(), strict=True)], own)  # fmt: skip
-        for key, child in node.items():
-            if columns is None or key not in columns:
-                _walk(child, (*place, str(key)), own, places, depth + 1)
-    elif isinstance(node, list):
-        records = [item for item in node if isinstance(item, dict)]
-        if len(records) == len(node) and records:
-            leaves = [_scalars(item, days=True) for item in _placed(records, around)]
-            if sum(len(leaf) > 1 for leaf in leaves) == len(leaves):
-                _add(places, place, leaves, around)
-            for item in records:
-                _walk_children(item, place, around, places, depth)
-        elif _are_pairs(node):
+class _Lists:
+    """The lists of records, of pairs and of parallel columns of a document, by their place."""
+
+    def __init__(self, document: Any) -> None:
+        self.found: dict[str, Found] = {}
+        self._walk(document, (), {}, 0)
+
+    def _walk(
+        self, node: Any, place: tuple[str, ...], around: Mapping[str, Any], depth: int
+    ) -> None:
+        """Collect the lists below a node."""
+        if depth > MAX_DEPTH:
+            return
+        if isinstance(node, dict):
+            own = {**around, **_scalars(node)}
+            columns = _parallel(node) or {}
+            if columns:
+                rows = zip(*columns.values(), strict=True)
+                self._add(place, [dict(zip(columns, row, strict=True)) for row in rows], own)
+            for key, child in node.items():
+                if key not in columns:
+                    self._walk(child, (*place, str(key)), own, depth + 1)
+        elif isinstance(node, list) and _are_records(node):
+            leaves = [_scalars(item, days=True) for item in _placed(node, around)]
+            if all(len(leaf) > 1 for leaf in leaves):
+                self._add(place, leaves, around)
+            for item in node:
+                if _parallel(item) is not None:
+                    self._walk(item, place, around, depth + 1)
+                    continue
+                # The plain values of a record belong to the records of the lists inside it.
+                own = {**around, **_scalars(item)}
+                for key, child in item.items():
+                    if isinstance(child, list | dict):
+                        self._walk(child, (*place, str(key)), own, depth + 1)
+        elif isinstance(node, list) and _are_pairs(node):
             name = str(around.get("name") or (place[-1] if place else "value"))
             pairs = [{"time": pair[0], name: pair[1]} for pair in node]
-            _add(places, (*place, name), pairs, {k: v for k, v in around.items() if k != "name"})
-        else:
+            self._add((*place, name), pairs, {k: v for k, v in around.items() if k != "name"})
+        elif isinstance(node, list):
             for item in node:
-                _walk(item, place, around, places, depth + 1)
+                self._walk(item, place, around, depth + 1)
+
+    def _add(
+        self, place: Sequence[str], records: Sequence[Mapping[str, Any]], around: Mapping[str, Any]
+    ) -> None:
+        found = self.found.setdefault(".".join(place) or "list", Found())
+        found.records.extend(records)
+        found.around.extend([around] * len(records))
 
 
-def _walk_children(
-    item: Mapping[str, Any],
-    place: tuple[str, ...],
-    around: Mapping[str, Any],
-    places: dict[str, Found],
-    depth: int,
-) -> None:
-    """Walk through the lists inside a record; its plain values belong to their records."""
-    own = {**around, **_scalars(item)}
-    columns = _parallel(item)
-    if columns is not None:
-        _walk(item, place, around, places, depth + 1)
-        return
-    for key, child in item.items():
-        if isinstance(child, list | dict):
-            _walk(child, (*place, str(key)), own, places, depth + 1)
-
-
-def _add(
-    places: dict[str, Found],
-    place: Sequence[str],
-    records: Sequence[Mapping[str, Any]],
-    around: Mapping[str, Any],
-) -> None:
-    found = places.setdefault(".".join(place) or "list", Found())
-    found.records.extend(records)
-    found.around.extend([around] * len(records))
+def _are_records(node: Sequence[Any]) -> bool:
+    return bool(node) and all(isinstance(item, dict) for item in node)
 
 
 def _scalars(
