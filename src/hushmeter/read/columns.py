@@ -51,7 +51,7 @@ BALANCE_ROUNDING = 0.02
 LARGEST_NUMBER = 1e15
 DAY_NS = SECONDS_PER_DAY * SECOND
 HEADER_CLOCK = re.compile(r"(?i)\D*?(\d{1,2})[:.h](\d{2})(?::\d{2})?(?!\d)\s*(?:([ap])\.?m)?")
-NUMBERED = re.compile(r"(?i)(?:[a-z]{1,8}[ _.]*)?0*(\d{1,3})(?:[ _]*\(?k?wh\)?)?")
+NUMBERED = re.compile(r"(?i)(?:[a-z]{1,8}[ _.]*){0,3}0*(\d{1,3})(?:[ _]*\(?k?wh\)?)?")
 
 
 @dataclass
@@ -504,9 +504,25 @@ def _add_clock(task: Task, clock: RowTimes, plan: TimePlan) -> None:
     if (known == SECONDS_PER_DAY).any() and not (known == 0).any():
         # A clock that shows 24:00 and never 00:00 names the end of an interval.
         clock.stamp = "end"
+    last = _is_end_of_day(dates, seconds) & clock.good
+    if last.any():
+        clock.stamp, seconds = "end", seconds + SECONDS_PER_DAY * last
     clock.ns = clock.written = dates + seconds * SECOND
     if ends is not None:
         clock.ends = _range_end(task, ends[1], clock.ns)
+
+
+def _is_end_of_day(dates: IntArray, seconds: IntArray) -> BoolArray:
+    """Where 00:00 stands behind the other times of its date, and so means the end of the day."""
+    rises = int(np.sign(np.diff(dates)).sum()) or int(np.sign(np.diff(seconds)).sum())
+    step = 1 if rises >= 0 else -1
+    dates, seconds = dates[::step], seconds[::step]
+    same, zero = np.diff(dates) == 0, seconds == 0
+    behind = np.append(False, same & (seconds[:-1] > 0))
+    before = np.append(same & (seconds[1:] > 0), False)
+    if not (zero & behind).any() or (zero & before).any():
+        return np.zeros_like(zero)
+    return zero[::step]
 
 
 def _add_number(clock: RowTimes, column: Column, dates: IntArray) -> None:

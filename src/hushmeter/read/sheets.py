@@ -562,22 +562,31 @@ def _placed(
     points that are numbered from one.
     """
     values = {key.lower().rpartition(".")[2]: value for key, value in around.items()}
-    match = RESOLUTION.fullmatch(str(values.get("resolution", "")))
-    start = _moment(values.get("start"))
-    if match is None or start is None or not all("position" in r for r in records):
+    minutes, start = _resolution(values), _moment(values.get("start"))
+    timed = any(has_word(key, "stamps", "starts", "ends") for r in records[:5] for key in r)
+    numbered = all("position" in r for r in records)
+    if minutes is None or start is None or (timed and not numbered):
         yield from records
         return
-    minutes = int(match[1]) * MINUTES[match[2]] if match[1] else int(match[3]) * 1440
-    for record in records:
+    for i, record in enumerate(records, 1):
         try:
-            number = int(record["position"])
+            number = int(record.get("position", i))
         except (TypeError, ValueError):
             continue
         moment = start + np.timedelta64((number - 1) * minutes, "m")
         # The quantity that goes "out" of the grid is what the customer draws.
         rest = {key.removeprefix("out_Quantity."): value for key, value in record.items()}
-        del rest["position"]
+        rest.pop("position", None)
         yield {"start": f"{moment}Z", **rest}
+
+
+def _resolution(around: Mapping[str, Any]) -> int | None:
+    """Length of the records of a period [min], as its object states it."""
+    match = RESOLUTION.fullmatch(str(around.get("resolution", "")))
+    if match is not None:
+        return int(match[1]) * MINUTES[match[2]] if match[1] else int(match[3]) * 1440
+    seconds = around.get("resolution_s")
+    return seconds // 60 if isinstance(seconds, int) and seconds % 60 == 0 and seconds else None
 
 
 def _moment(text: object) -> np.datetime64 | None:

@@ -453,7 +453,7 @@ class RowChoice:
         for column in others:
             self._refuse_source(rows, column)
             if column in meters or self._is_home(column):
-                self._refuse_meters(rows, column)
+                rows = self._one_meter(rows, column)
         if rows.size == 0:
             raise self.task.error("holds no readings of what was asked for.")
         for column in others:
@@ -626,10 +626,15 @@ class RowChoice:
         if column.names_meter and distinct and all(sources):
             raise self.task.error(f"holds {sources[0]} ({column.name}: {distinct[0]}).")
 
-    def _refuse_meters(self, rows: IntArray, column: Column) -> None:
+    def _one_meter(self, rows: IntArray, column: Column) -> IntArray:
+        """The rows of the only meter, or of the only one that is named after the mains."""
         distinct = self._distinct(column, rows)
         if len(distinct) < 2 or len(distinct) > 0.5 * rows.size:
-            return
+            return rows
+        mains = [text for text in distinct if read_meaning(text).mains]
+        if len(mains) == 1 and self._splits(rows, column):
+            self.task.notes.append(f"Meters other than {mains[0]} were left out ({column.name}).")
+            return rows[self._values(column, rows) == mains[0]]
         chooser = (
             self.task.chooser("home", "building")
             if self._is_home(column)

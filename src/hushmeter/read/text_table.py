@@ -53,7 +53,7 @@ LEAST_DIGITS = 6  # A whole number of as many digits may name a person or a mete
 UNUSED_FLOWS = ("export", "production")
 CELL_UNIT = re.compile(r"(?<=\d)\s*[kM]?Wh?$")
 NUMBER = re.compile(r"[-+]?(?:\d[\d.,'\u00a0\u202f ]*|[.,]\d+)(?:[eE][-+]?\d+)?")
-DATE = r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}\.?"
+DATE = r"\d{1,4}[-/.年]\d{1,2}[-/.月]\d{1,4}[.日]?"
 DOTTED = re.compile(DATE)
 CLOCK = r"\d{1,2}[:.h]\d{2}(?:[:.]\d{2}(?:[.,]\d+)?)?(?:\s*[AaPp]\.?[Mm]\.?)?"
 TIME = (
