@@ -109,8 +109,8 @@ def test_extremes_counts_and_energies_beside_the_power_of_a_long_table():
 
 def test_registers_by_the_day_beside_the_energies_of_hours():
     head = "POD;Variable name;Time;Value [kWh]"
-    rows = [f"HU1;'{name}';{moment(i).isoformat()}Z;{e * share}"
-            for name, share in (("+A", 1), ("-A", 0.1)) for i, e in enumerate(ENERGIES)]  # fmt: skip
+    rows = [f"HU1;'{name}';{moment(i).isoformat()}Z;{e * part}"
+            for name, part in (("+A", 1), ("-A", 0.1)) for i, e in enumerate(ENERGIES)]  # fmt: skip
     rows += [f"HU1;'DP_1-1:{code}.8.0*0';{moment(24 * d).isoformat()}Z;{9000 + d}"
              for code in (1, 2) for d in range(12)]  # fmt: skip
     check(read("\n".join([head, *rows])), 60)

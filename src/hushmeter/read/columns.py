@@ -521,8 +521,8 @@ def _is_end_of_day(dates: IntArray, seconds: IntArray) -> BoolArray:
     behind = np.append(False, same & (seconds[:-1] > 0))
     before = np.append(same & (seconds[1:] > 0), False)
     if not (zero & behind).any() or (zero & before).any():
-        return np.zeros_like(zero)
-    return zero[::step]
+        zero[:] = False
+    return np.asarray(zero[::step])
 
 
 def _add_number(clock: RowTimes, column: Column, dates: IntArray) -> None:

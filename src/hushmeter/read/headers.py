@@ -265,8 +265,8 @@ def find_parts(named: Mapping[str, Meaning]) -> tuple[str, ...] | None:
     totals = [name for name, kind in kinds.items() if kind == "total"]
     mains = [name for name, meaning in named.items() if meaning.mains]
     separate = [name for name in named if has_word(name, "separate") and name not in totals]
-    rest = [name for name in named if name not in totals]
-    if len(totals) == 1 and all(n in split or _is_part_of(n, totals[0]) for n in rest):
+    parts = [name for name in named if name not in totals]
+    if len(totals) == 1 and all(n in split or _is_part_of(n, totals[0]) for n in parts):
         return tuple(totals)
     if mains and len(mains) < len(named):
         return find_parts({name: named[name] for name in mains})

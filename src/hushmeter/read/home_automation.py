@@ -14,7 +14,7 @@ days, and the energy of every day for ever.
 
 The schema in the file decides what a name means. A view or a virtual table can pretend to be the
 table of readings, and a computed column can call functions: each of them runs what the file says.
-SQLite asks `_Reader.may` about every action of a query before it runs.
+SQLite asks `_only_reading` about every action of a query before it runs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -752,7 +752,7 @@ def restrict(task: Task, database: sqlite3.Connection, used: Iterable[str]) -> s
                 "readings as CSV."
             )
     allowed = frozenset(name.lower() for name in plain) & used_names.keys()
-    database.set_authorizer(_Reader(allowed).may)
+    database.set_authorizer(_only_reading(allowed))
     return plain
 
 
@@ -774,29 +774,19 @@ def _is_computed(database: sqlite3.Connection, table: str) -> bool:
     return any(row[6] for row in database.execute(f"PRAGMA table_xinfo({table})"))
 
 
-class _Reader:
-    """Answers SQLite's questions what a query may do."""
-
-    def __init__(self, tables: frozenset[str]) -> None:
-        self._tables = tables
+def _only_reading(tables: frozenset[str]) -> Callable[..., int]:
+    """What SQLite asks about every action of a query: it may read these tables."""
 
     def may(
-        self,
-        action: int,
-        first: str | None,
-        second: str | None,
-        schema: str | None,
-        source: str | None,
+        action: int, first: str | None, second: str | None, schema: str | None, source: str | None
     ) -> int:
-        """Return whether one action is allowed; `source` names the view or trigger that asks."""
+        """Whether one action is allowed; `source` names the view or trigger that asks."""
         allowed = source is None and (
             action == sqlite3.SQLITE_SELECT
             or (action == sqlite3.SQLITE_FUNCTION and second in FUNCTIONS)
             or (action == sqlite3.SQLITE_PRAGMA and first == "table_info")
-            or (
-                action == sqlite3.SQLITE_READ
-                and schema == "main"
-                and str(first).lower() in self._tables
-            )
+            or (action == sqlite3.SQLITE_READ and schema == "main" and str(first).lower() in tables)
         )
         return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
+
+    return may

@@ -409,14 +409,13 @@ def _with_described_keys(lists: Mapping[str, Found]) -> dict[str, Found]:
     every record.
     """
     described: dict[str, str] = {}
-    for found in lists.values():
-        for record in found.records:
-            known = {key.lower(): value for key, value in record.items() if value is not None}
-            key = next((known[k] for k in DESCRIBED_KEYS if k in known), None)
-            name = next((known[k] for k in DESCRIBED_NAMES if k in known), None)
-            if key is not None and name is not None and key != name:
-                unit = f" ({known['unit']})" if "unit" in known else ""
-                described[str(key)] = f"{name}{unit}"
+    for record in (record for found in lists.values() for record in found.records):
+        known = {key.lower(): value for key, value in record.items() if value is not None}
+        keys = [known[key] for key in DESCRIBED_KEYS if key in known]
+        names = [known[key] for key in DESCRIBED_NAMES if key in known]
+        if keys and names and keys[0] != names[0]:
+            unit = f" ({known['unit']})" if "unit" in known else ""
+            described[str(keys[0])] = f"{names[0]}{unit}"
 
     def renamed(key: str) -> str:
         own, _, rest = key.partition(".")

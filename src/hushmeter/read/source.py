@@ -42,6 +42,7 @@ STREAM_CAP = 1 << 33
 VALUE_BYTES, CELL_BYTES = 8, 64
 # Any file may hold this much, whatever the number of values: formats have headers of their own.
 LEAST_CAP = 1 << 20
+PACKED_TEXTS = ("string", "large_string", "binary", "large_binary")
 PARQUET_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
 
 
@@ -259,21 +260,7 @@ def _declared_bytes(column: Any, part: Any) -> int:
 
 def _is_text(file: Any, name: str) -> bool:
     fields = file.schema_arrow
-    return name in fields.names and _is_text_type(fields.field(name).type)
-
-
-def _is_text_type(kind: Any) -> bool:
-    from pyarrow import types
-
-    return any(
-        is_kind(kind)
-        for is_kind in (
-            types.is_string,
-            types.is_large_string,
-            types.is_binary,
-            types.is_large_binary,
-        )
-    )
+    return name in fields.names and str(fields.field(name).type) in PACKED_TEXTS
 
 
 def _unpack_text(path: Path, column: Any) -> Any:

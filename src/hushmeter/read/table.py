@@ -634,7 +634,8 @@ class RowChoice:
         mains = [text for text in distinct if read_meaning(text).mains]
         if len(mains) == 1 and self._splits(rows, column):
             self.task.notes.append(f"Meters other than {mains[0]} were left out ({column.name}).")
-            return rows[self._values(column, rows) == mains[0]]
+            kept: IntArray = rows[self._values(column, rows) == mains[0]]
+            return kept
         chooser = (
             self.task.chooser("home", "building")
             if self._is_home(column)

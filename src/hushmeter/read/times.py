@@ -39,6 +39,7 @@ RANGE = re.compile(r"(.*\d)\s*(?:\bto\b|\s-\s|–|(?<=\d)-(?=\d{1,2}:))\s*(.*\d.
 OFFSET = re.compile(r"\d[-/.]\d.*\d-(?:0?\d|1[0-2]):(?:00|30)$")
 DIGITS = {8: (1, 1, 1), 10: (1, 1, 1, 1), 12: (1, 1, 1, 1, 1), 14: (1, 1, 1, 1, 1, 1)}
 MANY_BACK = 0.1
+TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 EXCEL_1970, EXCEL_2100 = 25_569.0, 73_051.0
 AMERICAN = ("America/", "US/", "Canada/")
 
@@ -64,7 +65,7 @@ def read_stamps(column: Any, path: Path, tz: str | None = None) -> Stamps:
     if pa.types.is_timestamp(kind):
         good = _valid(column)
         ticks = as_numpy(column.cast(pa.timestamp(kind.unit)).cast(pa.int64()), 0)
-        per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[kind.unit]
+        per_second = TICKS[kind.unit]
         _check_span(ticks, good, path, per_second)
         ns = ticks * (SECOND // per_second)
         return Stamps(ns, good, kind.tz is not None, _are_midnights(ns, good, kind.tz))
@@ -99,7 +100,7 @@ def read_clock(column: Any) -> tuple[IntArray, BoolArray] | None:
     kind = column.type
     if pa.types.is_time(kind):
         good = _valid(column)
-        unit = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[kind.unit]
+        unit = TICKS[kind.unit]
         wide = pa.int32() if kind.bit_width == 32 else pa.int64()
         ticks = as_numpy(column.cast(wide), 0).astype(np.int64)
         return ticks // unit, good
@@ -446,7 +447,7 @@ def one_array(column: Any) -> Any:
     return whole
 
 
-def as_numpy(column: Any, missing: object = None) -> Any:
+def as_numpy(column: Any, missing: Any = None) -> Any:
     """An Arrow column of numbers or flags as an array, with `missing` for nulls.
 
     `to_numpy`, and every function of pyarrow that takes a Python number or text, imports pandas.
@@ -473,6 +474,7 @@ def arrow_array(values: Any, missing: BoolArray | None = None) -> Any:
     """
     import pyarrow as pa
 
+    buffers: list[Any]
     if isinstance(values, np.ndarray):
         kind, buffers = pa.from_numpy_dtype(values.dtype), [np.ascontiguousarray(values)]
         if missing is None and values.dtype.kind == "f":
