@@ -1,4 +1,4 @@
-"""What headers mean: the words of twelve languages, and the layouts of known sources.
+"""What headers mean: words of many languages, and the layouts of known sources.
 
 The words are those of words.toml and the layouts those of layouts.toml, beside this module. The
 rules here decide what a header with such words means.

@@ -329,7 +329,7 @@ def _copies(
     hour = np.datetime64(int(local[np.argmax(once)]), "ns").astype("datetime64[m]")
     shown = f"has one row for {hour}, which the clock shows twice: it may hold one hour or two"
     if once.sum() > MOST_LOST * once.size:
-        task.notes.append(f"The file {shown}, so its energy was divided between both.")
+        _note_once(task, f"The file {shown}, so its energy was divided between both.")
         return copies + once
     whole = float(np.nansum(np.abs(values)))
     lost = float(np.nansum(np.abs(values[once]))) / whole if whole else 0.0
@@ -337,8 +337,14 @@ def _copies(
         raise task.error(
             f"{shown}, and {lost:.1%} of the energy; cut the file before or after this hour."
         )
-    task.notes.append(f"The file {shown}, so it became a gap.")
+    _note_once(task, f"The file {shown}, so it became a gap.")
     return copies - once
+
+
+def _note_once(task: Task, sentence: str) -> None:
+    """Add a note that holds for several registers once."""
+    if sentence not in task.notes:
+        task.notes.append(sentence)
 
 
 def _state_shares(
