@@ -469,18 +469,18 @@ def test_one_row_for_an_hour_that_is_shown_twice_is_divided_in_a_short_file(
 
 @pytest.mark.parametrize(("zone", "day"), AUTUMNS)
 def test_one_row_for_an_hour_that_is_shown_twice_is_a_gap_in_a_long_file(save, zone, day):
-    text, energy = clock_rows(day, 30, 30)
+    text, energy = clock_rows(day, 60, 30)
     found = read_recording(save(text), ReadOptions(tz=zone))
     own = 1 if zone.endswith("Howe") else 2
     at_the_end = zone == "America/Santiago"
-    assert (len(found.trace), found.public.gaps) == (30 * 48 - own, 0 if at_the_end else 1)
+    assert (len(found.trace), found.public.gaps) == (60 * 48 - own, 0 if at_the_end else 1)
     assert found.trace.energy_kwh == pytest.approx(energy, rel=0.005)
     assert any("became a gap" in note for note in found.notes)
     assert found.public.metering.reach == 0
 
 
 def test_a_gap_that_would_lose_much_of_the_energy_is_refused(save):
-    text, _ = clock_rows("2023-10-29", 30, 60)
-    heavy = text.replace(b"2023-10-29 02:00;0.5", b"2023-10-29 02:00;11.5")
+    text, _ = clock_rows("2023-10-29", 60, 60)
+    heavy = text.replace(b"2023-10-29 02:00;0.5", b"2023-10-29 02:00;21.5")
     with pytest.raises(DataError, match=r"2023-10-29T02:00, which the clock shows twice.*cut the"):
         hm.read_meter(save(heavy), tz="Europe/Berlin")

@@ -477,11 +477,6 @@ def _connect_file(task: Task) -> sqlite3.Connection:
     return database
 
 
-def _columns(database: sqlite3.Connection, table: str) -> set[str]:
-    """The names of the columns of a table."""
-    return {str(row[1]) for row in database.execute(f"PRAGMA table_info({table})")}
-
-
 def _number_rows(task: Task, rows: Sequence[tuple[Any, ...]], width: int) -> FloatArray:
     """Rows of a query as numbers; what is no number is NaN."""
     refuse_large(task.path, len(rows), width)
@@ -575,7 +570,8 @@ def _read_statistics(
             f": the statistics of {entity} are in {unit}, but hold "
             f"{'a sum' if sensor.counter else 'means'}: choose another sensor (`meter=`)."
         )
-    start = "start_ts" if "start_ts" in _columns(database, table) else "strftime('%s', start)"
+    columns = {str(row[1]) for row in database.execute(f"PRAGMA table_info({table})")}
+    start = "start_ts" if "start_ts" in columns else "strftime('%s', start)"
     column = "sum" if sensor.counter else "mean"
     # The names come from this module; the number is a parameter.
     query = f"SELECT {start}, {column} FROM {table} WHERE metadata_id = ? ORDER BY {start}"

@@ -58,6 +58,8 @@ MANY_RISES = 20
 MOST_FLOWS = 12
 # An hour that the clock shows twice repeats some times, but fewer than several series do.
 LEAST_SPLIT = 0.05
+# Rows of an hour that is shown twice are divided in a file of up to six weeks.
+MOST_UNDIVIDED = 0.001
 
 
 def read_table(task: Task) -> Series:
@@ -95,6 +97,7 @@ def read_plan(task: Task, table: PlannedTable) -> Series:
         _piece(task, part, clock, zone, values, energy=energy and not plan.counter)
         for part in parts
     ]
+    task.notes[:] = dict.fromkeys(task.notes)
     _state_shares(task, plan, pieces, choice.added)
     added = _combined(task, pieces)
     if stamp == "after" and added.times.size > 1:
@@ -328,8 +331,8 @@ def _copies(
         return copies
     hour = np.datetime64(int(local[np.argmax(once)]), "ns").astype("datetime64[m]")
     shown = f"has one row for {hour}, which the clock shows twice: it may hold one hour or two"
-    if once.sum() > MOST_LOST * once.size:
-        _note_once(task, f"The file {shown}, so its energy was divided between both.")
+    if once.sum() > MOST_UNDIVIDED * once.size:
+        task.notes.append(f"The file {shown}, so its energy was divided between both.")
         return copies + once
     whole = float(np.nansum(np.abs(values)))
     lost = float(np.nansum(np.abs(values[once]))) / whole if whole else 0.0
@@ -337,14 +340,8 @@ def _copies(
         raise task.error(
             f"{shown}, and {lost:.1%} of the energy; cut the file before or after this hour."
         )
-    _note_once(task, f"The file {shown}, so it became a gap.")
+    task.notes.append(f"The file {shown}, so it became a gap.")
     return copies - once
-
-
-def _note_once(task: Task, sentence: str) -> None:
-    """Add a note that holds for several registers once."""
-    if sentence not in task.notes:
-        task.notes.append(sentence)
 
 
 def _state_shares(

@@ -178,10 +178,6 @@ def table_of_rows(
     return replace(tables[0], blocks=tuple(tables[1:]))
 
 
-def _types(column: Sequence[object]) -> set[type]:
-    return set(map(type, column))
-
-
 def _is_filled(cells: Sequence[object]) -> bool:
     return any(cell not in (None, "") for cell in cells)
 
@@ -504,22 +500,17 @@ def arrow_table(columns: Sequence[Sequence[object]], names: Sequence[str]) -> An
 
     arrays = []
     for cells in columns:
-        types = _types(cells)
-        filled = types - {type(None)} - ({str} if str in types and not _has_text(cells) else set())
-        if filled and filled <= {int, float}:
+        types = {type(cell) for cell in cells if cell not in ("", None)}
+        if types and types <= {int, float}:
             numbers = [np.nan if cell in ("", None) else cell for cell in cells]
             arrays.append(arrow_array(np.array(numbers, dtype=np.float64)))
-        elif types == {datetime}:
+        elif {datetime} == types == set(map(type, cells)):
             arrays.append(arrow_array(np.array(cells, dtype="datetime64[us]")))
         else:
             texts = _texts(cells)
             marks = missing_marks()
             arrays.append(arrow_array([None if t.lower() in marks else t for t in texts]))
     return pa.table(arrays, names=list(names))
-
-
-def _has_text(cells: Sequence[object]) -> bool:
-    return any(cell != "" for cell in cells if isinstance(cell, str))
 
 
 def _texts(row: Sequence[object]) -> list[str]:

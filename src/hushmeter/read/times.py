@@ -114,7 +114,7 @@ def read_clock(column: Any) -> tuple[IntArray, BoolArray] | None:
     dates = as_numpy(pc.match_substring_regex(plain, r"\d\.\d+\.\d"), False)
     good = _valid(parts) & (seconds <= SECONDS_PER_DAY) & ~dates
     there = _valid(column)
-    if not there.any() or good.sum() < 0.9 * there.sum() or not _is_filled(fields["m"]):
+    if not there.any() or good.sum() < 0.9 * there.sum() or not _lengths(fields["m"]).any():
         return None
     return seconds, good
 
@@ -257,7 +257,7 @@ def _of_text(column: Any, path: Path, tz: str | None) -> Stamps:
     else:
         raise _unreadable(path, _first(column))
     fields = _fields(parts)
-    months = _month_numbers(fields["b"])
+    months: IntArray = of_distinct(fields["b"], _month, 0)
     a, c = _numbers(fields["a"]), _numbers(fields["c"])
     days, good, remark = _civil(a, months, c, good, fields, tz, plain)
     clock = _clock_seconds(fields)
@@ -274,7 +274,7 @@ def _of_text(column: Any, path: Path, tz: str | None) -> Stamps:
         row = int(np.argmax(bad))
         raise _unreadable(path, column[row].as_py(), row)
     ns = seconds * SECOND + _fractions(fields["f"])
-    midnight = not _is_filled(fields["h"])
+    midnight = not _lengths(fields["h"]).any()
     written = np.where(good, ns + offsets * 60 * SECOND, 0)
     return Stamps(np.where(good, ns, 0), good, bool(aware.any()), midnight, remark, written)
 
@@ -356,14 +356,6 @@ def _numbers(field: Any) -> IntArray:
     return values
 
 
-def _month_numbers(field: Any) -> IntArray:
-    """Month numbers, also of names."""
-    if _is_number(field):
-        return _numbers(field)
-    found: IntArray = of_distinct(field, _month, 0)
-    return found
-
-
 def _month(text: str) -> int:
     """A number, or that of a month by the longest known beginning of its name; 0 if unknown."""
     name = text.lower()
@@ -387,16 +379,12 @@ def _is_number(field: Any) -> bool:
     return not bool(pc.any(words).as_py())
 
 
-def _is_filled(field: Any) -> bool:
-    return bool(_lengths(field).any())
-
-
 def _clock_seconds(fields: dict[str, Any]) -> IntArray:
     """Seconds since midnight; 12 AM is 0, 24:00 is a whole day."""
     import pyarrow.compute as pc
 
     hour = _numbers(fields["h"])
-    if _is_filled(fields["p"]):
+    if _lengths(fields["p"]).any():
         half = pc.utf8_lower(fields["p"])
         after = as_numpy(pc.starts_with(half, "p"), False)
         hour = np.where(_lengths(half) > 0, hour % 12 + 12 * after, hour)
@@ -407,8 +395,6 @@ def _fractions(field: Any) -> IntArray:
     """Fractions of a second, in nanoseconds."""
     import pyarrow.compute as pc
 
-    if not _is_filled(field):
-        return np.zeros(len(field), dtype=np.int64)
     return _numbers(pc.utf8_rpad(field, 9, "0"))
 
 
