@@ -124,6 +124,16 @@ def test_the_mains_among_the_devices_of_a_long_table():
     check(read("\n".join([head, *rows])), 60)
 
 
+@pytest.mark.parametrize("days", [1, -1])
+@pytest.mark.parametrize("hours", [1, -1])
+@pytest.mark.parametrize("end", [0, 1])
+def test_the_midnight_of_a_date_in_every_order_of_days_and_hours(days, hours, end):
+    """A date and the end of an hour: 00:00 comes last; the start of an hour: it comes first."""
+    rows = [f"{moment(24 * day):%d/%m/%Y},{moment(hour + end):%H:%M},{ENERGIES[24 * day + hour]}"
+            for day in range(12)[::days] for hour in range(24)[::hours]]  # fmt: skip
+    check(read("\n".join(["Date,Hour,kWh", *rows]), tz="UTC"), 60)
+
+
 @pytest.mark.parametrize("encoding", ["cp850", "cp1250", "latin-1", "utf-16"])
 def test_an_export_is_found_in_every_encoding(encoding):
     rows = [f"{moment(i):%Y/%m/%d %H:%M};{e}" for i, e in enumerate(ENERGIES)]

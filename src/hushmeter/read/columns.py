@@ -514,7 +514,8 @@ def _add_clock(task: Task, clock: RowTimes, plan: TimePlan) -> None:
 
 def _is_end_of_day(dates: IntArray, seconds: IntArray) -> BoolArray:
     """Where 00:00 stands behind the other times of its date, and so means the end of the day."""
-    rises = int(np.sign(np.diff(dates)).sum()) or int(np.sign(np.diff(seconds)).sum())
+    # Days may stand in another order than the times inside them.
+    rises = np.sign(np.diff(seconds))[np.diff(dates) == 0].sum()
     step = 1 if rises >= 0 else -1
     dates, seconds = dates[::step], seconds[::step]
     same, zero = np.diff(dates) == 0, seconds == 0
