@@ -428,7 +428,8 @@ def _best_group(wanted: Sequence[Column]) -> list[Column]:
     if stated and not (mains and not any(c.meaning.generic for c in stated)):
         imports = [c for c in stated if c.meaning.flow == "import"]
         # Beside solar panels, use and import differ; elsewhere they are two words for one thing.
-        pool = imports if imports and len(imports) < len(stated) and _are_apart(stated) else stated
+        apart = len({c.meaning.counter for c in stated}) == 1
+        pool = imports if imports and len(imports) < len(stated) and apart else stated
     elif mains:
         pool = mains
     intervals = [c for c in pool if not c.meaning.counter]
@@ -442,11 +443,6 @@ def _best_group(wanted: Sequence[Column]) -> list[Column]:
         named = [c for c in pool if not c.meaning.generic and c not in energies]
         pool = pool if named and not stated else energies
     return pool
-
-
-def _are_apart(stated: Sequence[Column]) -> bool:
-    """True if import and use are separate columns of the same measure."""
-    return len({c.meaning.counter for c in stated}) == 1
 
 
 def _of_rows(task: Task, time: TimePlan, group: list[Column]) -> list[Column]:
