@@ -266,7 +266,7 @@ def find_parts(named: Mapping[str, Meaning]) -> tuple[str, ...] | None:
     mains = [name for name, meaning in named.items() if meaning.mains]
     separate = [name for name in named if has_word(name, "separate") and name not in totals]
     parts = [name for name in named if name not in totals]
-    if len(totals) == 1 and all(n in split or _is_part_of(n, totals[0]) for n in parts):
+    if len(totals) == 1 and all(n in split or is_part_of(n, totals[0]) for n in parts):
         return tuple(totals)
     if mains and len(mains) < len(named):
         return find_parts({name: named[name] for name in mains})
@@ -281,7 +281,7 @@ def find_parts(named: Mapping[str, Meaning]) -> tuple[str, ...] | None:
     return tuple(whole) if one else None
 
 
-def _is_part_of(name: str, total: str) -> bool:
+def is_part_of(name: str, total: str) -> bool:
     """True for a name that adds a word to what the total is called: consoHaut and consoTotal."""
     whole = {word for word in split_words(total) if not has_word(word, "total")}
     more = set(split_words(name)) - whole

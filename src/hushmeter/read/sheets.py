@@ -421,8 +421,13 @@ def _with_described_keys(lists: Mapping[str, Found]) -> dict[str, Found]:
         own, _, rest = key.partition(".")
         return described[own] if own in described and rest in VALUE_KEYS else key
 
+    def is_mark(key: str) -> bool:
+        """True for a mark of quality beside a described value."""
+        own, _, rest = key.partition(".")
+        return own in described and rest not in VALUE_KEYS
+
     return {
-        place: Found([{renamed(key): value for key, value in record.items()}
+        place: Found([{renamed(key): value for key, value in record.items() if not is_mark(key)}
                       for record in found.records], found.around)
         for place, found in lists.items()
     }  # fmt: skip

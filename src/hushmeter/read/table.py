@@ -60,6 +60,7 @@ MOST_FLOWS = 12
 LEAST_SPLIT = 0.05
 # Rows of an hour that is shown twice are divided in a file of up to six weeks.
 MOST_UNDIVIDED = 0.001
+LARGEST_RISING_W = 5_000.0
 
 
 def read_table(task: Task) -> Series:
@@ -733,6 +734,7 @@ def refuse_implausible(task: Task, series: Series, plan: Plan, layout: Layout | 
             "it is one (`counter=yes`, with the unit of its energy, or `counter=no`)."
         )
     hours = _hours(series)
+    rising = not series.counter and not stated and _only_rises(ordered)
     scale = series.factor / hours if series.energy else series.factor
     if series.counter:
         span = float(series.times.max() - series.times.min()) / SECOND / SECONDS_PER_HOUR
@@ -740,6 +742,9 @@ def refuse_implausible(task: Task, series: Series, plan: Plan, layout: Layout | 
     else:
         mean = float(np.mean(series.values)) * scale
     low, high = LIKELY_W if plan.assumed else (LEAST_W, LARGEST_MEAN_W)
+    if rising:
+        # Energies that only rise are those of a home at most if they are small.
+        high = LARGEST_RISING_W
     if layout is None and mean < 0 and not series.counter:
         raise task.error(
             f": {plan.value_names} has a negative mean, as what is fed into the grid or a "
