@@ -32,7 +32,7 @@ TELEGRAM = (
 
 
 def with_checksum(text):
-    from hushmeter.read.dsmr import crc16
+    from hushmeter.read.meter_records import crc16
 
     return f"{text}{crc16(text.encode()):04X}\r\n".encode()
 

@@ -323,7 +323,7 @@ class TaggedCells(RawCells):
 
 def _with_checksums(text: str) -> str:
     """DSMR telegrams with the checksums of their content."""
-    from hushmeter.read.dsmr import crc16
+    from hushmeter.read.meter_records import crc16
 
     return re.sub(
         r"(/[^!]*!)[0-9A-Fa-f]{4}", lambda m: f"{m[1]}{crc16(m[1].encode('latin-1')):04X}", text

@@ -41,8 +41,7 @@ from hushmeter.read.columns import (
     read_row_times,
     whole_table,
 )
-from hushmeter.read.dsmr import telegram_seconds, winter_offset
-from hushmeter.read.nem import MARKET_OFFSET_S
+from hushmeter.read.meter_records import MARKET_OFFSET_S, telegram_seconds, winter_offset
 from hushmeter.read.recording import Task
 from hushmeter.read.source import MemoryFile
 from hushmeter.read.table import RowChoice
@@ -284,7 +283,7 @@ class RawFile:
                 last = MARK
             marked = filled and (number == frame.header or number >= frame.first)
             rows.append([*row, *[""] * (width - len(row)), last] if marked else row)
-        raw = table_of_rows(rows, path, typed=self.cells.typed)
+        raw = table_of_rows(rows, path)
         raw = whole_table(Task(path, self.options), raw)
         return raw, raw.data.column_names[width]
 

@@ -389,14 +389,15 @@ def test_half_hours_of_a_day_with_a_change_of_the_clock(tmp_path):
         assert found.public.metering.unsettled is None
 
 
-def test_an_hour_that_may_hold_two_hours_is_left_out(tmp_path):
+@pytest.mark.parametrize(("days", "readings", "reach"), [(20, 481, 1), (60, 1439, 0)])
+def test_an_hour_that_may_hold_two_hours_is_divided_or_left_out(tmp_path, days, readings, reach):
     """A portal with 24 rows on the day of 25 hours may have added two hours up."""
-    rows = [
-        (f"2024-10-{9 + i // 24:02d} {i % 24:02d}:00", 0.4 + 0.01 * (i % 5)) for i in range(480)
-    ]
+    hours = np.datetime64("2024-10-29T00:00") - np.arange(24 * days, 0, -1) * np.timedelta64(1, "h")
+    rows = [(str(t).replace("T", " "), 0.4 + 0.01 * (i % 5)) for i, t in enumerate(hours)]
     path = table(tmp_path / "m.csv", ("start", "kWh"), rows)
     found = read_recording(path, ReadOptions(tz="Europe/Berlin"))
-    assert len(found.trace) == 479
+    assert len(found.trace) == readings
+    assert found.public.metering.reach == reach
     assert found.public.metering.unsettled is None
 
 

@@ -433,15 +433,54 @@ def test_a_list_of_all_values_of_a_day_in_json(save):
     np.testing.assert_allclose(trace.readings, 1000 * np.array(ENERGIES))
 
 
-def test_one_row_for_an_hour_that_is_shown_twice_is_a_gap_or_refused(save):
-    def made(days):
-        day = [
-            f"2023-10-{29 - days + d + 1:02d} {h:02d}:00;0,5"
-            for d in range(days)
-            for h in range(24)
-        ]
-        return save("\n".join(["Datum;Verbrauch (kWh)", *day]).encode())
+AUTUMNS = [
+    ("Europe/Berlin", "2023-10-29"), ("America/New_York", "2023-11-05"),
+    ("Australia/Sydney", "2024-04-07"), ("Australia/Lord_Howe", "2024-04-07"),
+    ("America/Santiago", "2024-04-06"), ("Asia/Jerusalem", "2023-10-29"),
+    ("Atlantic/Azores", "2023-10-29"), ("Pacific/Auckland", "2024-04-07"),
+]  # fmt: skip
 
-    with pytest.raises(DataError, match="2023-10-29T02:00, which the clock shows twice"):
-        hm.read_meter(made(3), tz="Europe/Berlin")
-    assert len(hm.read_meter(made(20), tz="Europe/Berlin")) == 20 * 24 - 1
+
+def clock_rows(day, days, minutes, *, newest_first=False, last=1.0):
+    """A table of energies with one row for every time of the clock, whatever it shows twice."""
+    end = np.datetime64(day) + np.timedelta64(1, "D")
+    count = days * 1440 // minutes
+    stamps = end - np.arange(count, 0, -1) * np.timedelta64(minutes, "m")
+    energies = [0.5 + 0.001 * (i % 7) for i in range(count)]
+    energies[-1] = last
+    rows = [f"{str(t).replace('T', ' ')};{e:.3f}" for t, e in zip(stamps, energies, strict=True)]
+    text = "\n".join(["Datum;Verbrauch (kWh)", *(rows[::-1] if newest_first else rows)])
+    return text.encode(), sum(round(e, 3) for e in energies)
+
+
+@pytest.mark.parametrize(("zone", "day"), AUTUMNS)
+@pytest.mark.parametrize("newest_first", [False, True])
+def test_one_row_for_an_hour_that_is_shown_twice_is_divided_in_a_short_file(
+    save, zone, day, newest_first
+):
+    text, energy = clock_rows(day, 3, 30, newest_first=newest_first)
+    found = read_recording(save(text), ReadOptions(tz=zone))
+    own = 1 if zone.endswith("Howe") else 2
+    assert (len(found.trace), found.public.gaps) == (3 * 48 + own, 0)
+    assert found.trace.energy_kwh == pytest.approx(energy)
+    assert any("divided between both" in note for note in found.notes)
+    assert found.public.metering.reach == 1
+
+
+@pytest.mark.parametrize(("zone", "day"), AUTUMNS)
+def test_one_row_for_an_hour_that_is_shown_twice_is_a_gap_in_a_long_file(save, zone, day):
+    text, energy = clock_rows(day, 60, 30)
+    found = read_recording(save(text), ReadOptions(tz=zone))
+    own = 1 if zone.endswith("Howe") else 2
+    at_the_end = zone == "America/Santiago"
+    assert (len(found.trace), found.public.gaps) == (60 * 48 - own, 0 if at_the_end else 1)
+    assert found.trace.energy_kwh == pytest.approx(energy, rel=0.005)
+    assert any("became a gap" in note for note in found.notes)
+    assert found.public.metering.reach == 0
+
+
+def test_a_gap_that_would_lose_much_of_the_energy_is_refused(save):
+    text, _ = clock_rows("2023-10-29", 60, 60)
+    heavy = text.replace(b"2023-10-29 02:00;0.5", b"2023-10-29 02:00;21.5")
+    with pytest.raises(DataError, match=r"2023-10-29T02:00, which the clock shows twice.*cut the"):
+        hm.read_meter(save(heavy), tz="Europe/Berlin")

@@ -36,7 +36,7 @@ import numpy as np
 from hushmeter.checks import IntArray
 from hushmeter.clock import SECOND, in_zone
 from hushmeter.errors import DataError, InputError, UnknownNameError
-from hushmeter.read.dsmr import DRAWN, STAMP, telegram_seconds, winter_offset
+from hushmeter.read.meter_records import DRAWN, STAMP, telegram_seconds, winter_offset
 from hushmeter.trace import SECONDS_PER_DAY
 
 Parsed = tuple[int | None, float | None]

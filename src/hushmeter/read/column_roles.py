@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,7 @@ from hushmeter.read.headers import (
     find_source,
     find_unit,
     has_word,
+    is_part_of,
 )
 from hushmeter.read.recording import Task
 from hushmeter.read.source import refuse_faults
@@ -294,7 +296,22 @@ def _refuse_sum(task: Task, chosen: Sequence[Column], numbers: Sequence[Column])
             f": {_named(chosen)} is only a part of what the meter shows: leave `value_column=` "
             f"out, or give all of it (`value_column={'+'.join(whole)}`)."
         )
-    twice = whole is not None and set(whole) < names
+    parts = set(alike) - set(whole or ())
+    if (
+        whole is not None
+        and names < parts
+        and all(
+            alike[name].part in ("tariff", "phase") or is_part_of(name, whole[0]) for name in parts
+        )
+    ):
+        raise task.error(
+            f": {_named(chosen)} is only a part of {whole[0]!r}: give the whole "
+            f"(`value_column={whole[0]}`)."
+        )
+    values = [column.numbers(task) for column in chosen] if len(chosen) > 1 else []
+    same = any(np.array_equal(one, two, equal_nan=True) and np.nanmax(np.abs(one), initial=0) > 0
+               for one, two in combinations(values, 2))  # fmt: skip
+    twice = same or (whole is not None and set(whole) < names)
     kinds = [(c.meaning.flow, c.meaning.period, c.meaning.part == "total") for c in chosen]
     if twice or len({kind for kind in kinds if any(kind)}) > 1:
         raise task.error(
@@ -428,7 +445,8 @@ def _best_group(wanted: Sequence[Column]) -> list[Column]:
     if stated and not (mains and not any(c.meaning.generic for c in stated)):
         imports = [c for c in stated if c.meaning.flow == "import"]
         # Beside solar panels, use and import differ; elsewhere they are two words for one thing.
-        pool = imports if imports and len(imports) < len(stated) and _are_apart(stated) else stated
+        apart = len({c.meaning.counter for c in stated}) == 1
+        pool = imports if imports and len(imports) < len(stated) and apart else stated
     elif mains:
         pool = mains
     intervals = [c for c in pool if not c.meaning.counter]
@@ -442,11 +460,6 @@ def _best_group(wanted: Sequence[Column]) -> list[Column]:
         named = [c for c in pool if not c.meaning.generic and c not in energies]
         pool = pool if named and not stated else energies
     return pool
-
-
-def _are_apart(stated: Sequence[Column]) -> bool:
-    """True if import and use are separate columns of the same measure."""
-    return len({c.meaning.counter for c in stated}) == 1
 
 
 def _of_rows(task: Task, time: TimePlan, group: list[Column]) -> list[Column]:
@@ -552,7 +565,8 @@ def _with_unit(task: Task, plan: Plan, raw: RawTable) -> Plan:
     # Cells that carry their own unit were brought to a common one.
     given = None if len(cells) == 1 and None not in cells else task.options.unit
     unit = given or (next(iter(stated)) if len(stated) == 1 else None)
-    assumed = False
+    # A stated unit that contradicts the header must give a likely power.
+    assumed = given is not None and len(stated - {None, given}) == 1
     if unit is None and raw.preamble:
         units = {stated_unit(line) for line in raw.preamble} - {None}
         unit = units.pop() if len(units) == 1 else None

@@ -31,7 +31,15 @@ from hushmeter.read.headers import (
 from hushmeter.read.recording import Task, unit_factor
 from hushmeter.read.source import read_head, read_parquet, refuse_faults
 from hushmeter.read.text_table import RawTable, load_text, unique_names
-from hushmeter.read.times import as_numpy, one_array, read_clock, read_stamps, split_range
+from hushmeter.read.times import (
+    arrow_array,
+    as_numpy,
+    of_distinct,
+    one_array,
+    read_clock,
+    read_stamps,
+    split_range,
+)
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR
 
 SAMPLE = 200
@@ -43,7 +51,7 @@ BALANCE_ROUNDING = 0.02
 LARGEST_NUMBER = 1e15
 DAY_NS = SECONDS_PER_DAY * SECOND
 HEADER_CLOCK = re.compile(r"(?i)\D*?(\d{1,2})[:.h](\d{2})(?::\d{2})?(?!\d)\s*(?:([ap])\.?m)?")
-NUMBERED = re.compile(r"(?i)(?:[a-z]{1,8}[ _.]*)?0*(\d{1,3})(?:[ _]*\(?k?wh\)?)?")
+NUMBERED = re.compile(r"(?i)(?:[a-z]{1,8}[ _.]*){0,3}0*(\d{1,3})(?:[ _]*\(?k?wh\)?)?")
 
 
 @dataclass
@@ -126,11 +134,10 @@ def to_numbers(data: Any, decimal: str) -> tuple[FloatArray, BoolArray]:
     whole = rf"(?:[1-9]\d{{0,2}}(?:{mark}\d{{3}})+|\d+)(?:{point}\d*)?|{point}\d+"
     good = pc.match_substring_regex(text, rf"^[-+]?(?:{whole})(?:[eE][-+]?\d+)?$")
     plain = pc.replace_substring(pc.replace_substring(text, other, ""), decimal, ".")
-    numbers = pc.if_else(good, plain, None).cast(pa.float64())
+    numbers = pc.if_else(good, plain, pa.NA).cast(pa.float64())
     values = as_numpy(numbers, np.nan)
-    words = pc.if_else(good, None, pc.utf8_trim_whitespace(data.cast(pa.string())))
-    odd = [word for word in words.unique().to_pylist() if word is not None and not is_missing(word)]
-    return values, as_numpy(pc.is_in(words, pa.array(odd, pa.string())), False)
+    words = pc.if_else(good, pa.NA, pc.utf8_trim_whitespace(data.cast(pa.string())))
+    return values, of_distinct(words, lambda word: not is_missing(word), False)
 
 
 def is_text(data: Any) -> bool:
@@ -190,7 +197,7 @@ def _split_units(column: Column) -> Column | None:
     same = stated is not None and stated.endswith("h") == base.endswith("h")
     sizes = {unit: unit_factor(unit)[0] for unit in (*units, *([stated] if same else []))}
     plain = sizes[stated] if stated is not None and same else np.nan
-    found = pc.if_else(parts.is_valid(), parts.field("unit"), None).to_pylist()
+    found = pc.if_else(parts.is_valid(), parts.field("unit"), pa.NA).to_pylist()
     factors = np.array([plain if unit is None else sizes[unit] for unit in found])
     data = pc.if_else(parts.is_valid(), parts.field("number"), whole)
     return replace(column, data=data, factors=factors, cell_unit=base)
@@ -331,8 +338,6 @@ def read_columns(path: Path, times: Collection[str] = ()) -> Any:
     The same rules hold as for meter readings: the delimiter, the decimal mark, the encoding, the
     row of the header and gzip are found from the content.
     """
-    import pyarrow as pa
-
     if not path.is_file():
         raise DataError(f"{path} does not exist.")
     task = Task(path)
@@ -341,10 +346,10 @@ def read_columns(path: Path, times: Collection[str] = ()) -> Any:
     for i, column in enumerate(classify(task, raw)):
         if column.kind == "empty" or (column.kind == "number" and is_text(column.data)):
             values, _ = to_numbers(column.data, raw.decimal)
-            table = table.set_column(i, column.name, pa.array(values, from_pandas=True))
+            table = table.set_column(i, column.name, arrow_array(values))
         elif column.name.lower() in times and _is_other_date(column):
             stamps = read_stamps(column.data, path)
-            moments = pa.array(stamps.ns.astype("datetime64[ns]"), mask=~stamps.good)
+            moments = arrow_array(stamps.ns.astype("datetime64[ns]"), ~stamps.good)
             table = table.set_column(i, column.name, moments)
     return table
 
@@ -454,9 +459,7 @@ def read_row_times(task: Task, plan: TimePlan) -> RowTimes:
     data = plan.date.data
     ends = split_range(data) if plan.date.kind == "range" else None
     if plan.date.kind == "number" and is_text(data):
-        import pyarrow as pa
-
-        data = pa.array(to_numbers(data, plan.date.decimal)[0], from_pandas=True)
+        data = arrow_array(to_numbers(data, plan.date.decimal)[0])
     stamps = read_stamps(data if ends is None else ends[0], task.path, task.options.tz)
     written = stamps.ns if stamps.written is None else stamps.written
     clock = RowTimes(
@@ -501,9 +504,26 @@ def _add_clock(task: Task, clock: RowTimes, plan: TimePlan) -> None:
     if (known == SECONDS_PER_DAY).any() and not (known == 0).any():
         # A clock that shows 24:00 and never 00:00 names the end of an interval.
         clock.stamp = "end"
+    last = _is_end_of_day(dates, seconds) & clock.good
+    if last.any():
+        clock.stamp, seconds = "end", seconds + SECONDS_PER_DAY * last
     clock.ns = clock.written = dates + seconds * SECOND
     if ends is not None:
         clock.ends = _range_end(task, ends[1], clock.ns)
+
+
+def _is_end_of_day(dates: IntArray, seconds: IntArray) -> BoolArray:
+    """Where 00:00 stands behind the other times of its date, and so means the end of the day."""
+    # Days may stand in another order than the times inside them.
+    rises = np.sign(np.diff(seconds))[np.diff(dates) == 0].sum()
+    step = 1 if rises >= 0 else -1
+    dates, seconds = dates[::step], seconds[::step]
+    same, zero = np.diff(dates) == 0, seconds == 0
+    behind = np.append(False, same & (seconds[:-1] > 0))
+    before = np.append(same & (seconds[1:] > 0), False)
+    if not (zero & behind).any() or (zero & before).any():
+        zero[:] = False
+    return np.asarray(zero[::step])
 
 
 def _add_number(clock: RowTimes, column: Column, dates: IntArray) -> None:
@@ -598,16 +618,16 @@ def spread_days(task: Task, columns: Sequence[Column]) -> tuple[list[Column], Ra
     values = np.column_stack([c.numbers(task) for c in cells])[order].ravel()
     rows = np.repeat(order, offsets.size)
     unit = find_unit(" ".join(f"{c.context} {c.name}" for c in cells[:1]))
-    time = Column("start", "", pa.array(moments.astype("datetime64[ns]"), mask=~good), ".", "time")
+    time = Column("start", "", arrow_array(moments.astype("datetime64[ns]"), ~good), ".", "time")
     value = Column(
-        f"values ({unit})" if unit else "values", "", pa.array(values, from_pandas=True), ".",
+        f"values ({unit})" if unit else "values", "", arrow_array(values), ".",
         "number",
     )  # fmt: skip
     # What stands between the times of the day, such as marks of quality, belongs to single values.
     inside = range(min(places), max(places) + 2)
     kept = [c for i, c in enumerate(columns) if c is not dates[0]
             and not (i in places or (i in inside and c.kind == "text"))]  # fmt: skip
-    keys = [replace(c, data=c.data.take(pa.array(rows))) for c in kept if c.kind == "text"
+    keys = [replace(c, data=c.data.take(arrow_array(rows))) for c in kept if c.kind == "text"
             or (c.kind == "number" and c.names_meter)]  # fmt: skip
     table = [time, value, *keys]
     data = pa.table([c.data for c in table], names=[c.name for c in table])

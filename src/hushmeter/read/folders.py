@@ -46,9 +46,10 @@ def read_folder(task: Task) -> Recording:
         return read_channels(replace(task, path=house))
     if blocks:
         return _read_rae(task, blocks)
+    names = ", ".join(sorted(place.name for place in task.path.iterdir())[:8])
     raise task.error(
         f"holds neither house_<k>/labels.dat (REDD, UK-DALE) nor house<k>_power_blk<n>.csv "
-        f"(RAE); it holds {_listing(task.path)}."
+        f"(RAE); it holds {names or 'nothing'}."
     )
 
 
@@ -177,11 +178,6 @@ def _read_rae(task: Task, blocks: list[Path]) -> Recording:
     series.found = series.times.size
     task.notes.append(f"House {house}: {', '.join(block.name for block in mine)}.")
     return assemble(task, series)
-
-
-def _listing(path: Path) -> str:
-    names = sorted(p.name for p in path.iterdir())[:8]
-    return ", ".join(names) or "nothing"
 
 
 @dataclass(frozen=True)

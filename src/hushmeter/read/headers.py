@@ -1,4 +1,4 @@
-"""What headers mean: the words of twelve languages, and the layouts of known sources.
+"""What headers mean: words of many languages, and the layouts of known sources.
 
 The words are those of words.toml and the layouts those of layouts.toml, beside this module. The
 rules here decide what a header with such words means.
@@ -87,7 +87,8 @@ def split_words(text: str) -> tuple[str, ...]:
     # A serial number such as B7E2F8 must not be taken for the tariff E2.
     text = re.sub(r"(?<![A-Za-z0-9])(?=\d*[A-F])(?=[A-F]*\d)[0-9A-F]{6,}(?![A-Za-z0-9])", " ", text)
     plain = unicodedata.normalize("NFKD", _spaced(text))
-    plain = "".join(c for c in plain if not unicodedata.combining(c)).lower()
+    # Marks of other scripts, such as the voiced kana, are a part of the letter.
+    plain = unicodedata.normalize("NFC", re.sub("[\u0300-\u036f]", "", plain)).lower()
     return tuple(re.findall(r"[^\W\d_]+\d*|\d+|[%€$£°]", plain.replace("³", "3")))
 
 
@@ -264,7 +265,8 @@ def find_parts(named: Mapping[str, Meaning]) -> tuple[str, ...] | None:
     totals = [name for name, kind in kinds.items() if kind == "total"]
     mains = [name for name, meaning in named.items() if meaning.mains]
     separate = [name for name in named if has_word(name, "separate") and name not in totals]
-    if len(totals) == 1 and len(split) == len(named) - 1:
+    parts = [name for name in named if name not in totals]
+    if len(totals) == 1 and all(n in split or is_part_of(n, totals[0]) for n in parts):
         return tuple(totals)
     if mains and len(mains) < len(named):
         return find_parts({name: named[name] for name in mains})
@@ -277,6 +279,14 @@ def find_parts(named: Mapping[str, Meaning]) -> tuple[str, ...] | None:
     whole = [name for name in named if name not in split]
     one = len(whole) == 1 and whole[0] not in totals and named[whole[0]].generic
     return tuple(whole) if one else None
+
+
+def is_part_of(name: str, total: str) -> bool:
+    """True for a name that adds a word to what the total is called: consoHaut and consoTotal."""
+    whole = {word for word in split_words(total) if not has_word(word, "total")}
+    more = set(split_words(name)) - whole
+    general = all(has_word(word, *GENERIC) or word.isdigit() for word in more)
+    return bool(whole) and whole < set(split_words(name)) and not general
 
 
 def _stem(name: str) -> str:

@@ -26,6 +26,8 @@ UNITS = ("W", "kW", "MW", "Wh", "kWh", "MWh", "milliWh", "VA", "kVA")
 MOST_LISTED = 24
 ANSWERS = {"yes": True, "no": False}
 DECIMALS = {"point": ".", "comma": ","}
+CHOICES = {"stamp": ("start", "end"), "counter": ANSWERS, "changes": ANSWERS, "decimal": DECIMALS}
+"""Options that take one of a few words."""
 Circuits = Literal["leave", "beside", "sum"]
 """Whether circuits are left out, read beside the meter, or added up where there is no meter."""
 UTC_CLOCK = "times are UTC or carry their offset"
@@ -93,14 +95,9 @@ class ReadOptions:
     def __post_init__(self) -> None:
         if self.unit is not None:
             unit_factor(self.unit)
-        if self.stamp is not None:
-            one_of("stamp", self.stamp, ("start", "end"))
-        if self.counter is not None:
-            one_of("counter", self.counter, tuple(ANSWERS))
-        if self.changes is not None:
-            one_of("changes", self.changes, tuple(ANSWERS))
-        if self.decimal is not None:
-            one_of("decimal", self.decimal, tuple(DECIMALS))
+        for name, words in CHOICES.items():
+            if getattr(self, name) is not None:
+                one_of(name, getattr(self, name), tuple(words))
         if self.tz is not None:
             check_zone(self.tz)
         if self.reading_length is not None:
@@ -253,6 +250,7 @@ class Series:
     # on the readings.
     complete: bool = False
     lacks: bool = False  # True if rows without a value were left out
+    reach: int = 0  # Further readings that a change can move; see `Metering`
     # What must be stated before a release, where the reader knows it; see `Metering`
     unsettled: str | None = None
 

@@ -620,7 +620,8 @@ def _metering(task: Task, series: Series, placed: Placement) -> Metering:
             "value changed, its times show the readings: state it (`changes=yes`, with `until=`), "
             "or state that rows are missing for other reasons (`changes=no`)."
         )
-    return replace(known, stretch=placed.stretch, reach=placed.reach, unsettled=unsettled)
+    reach = max(placed.reach, series.reach)
+    return replace(known, stretch=placed.stretch, reach=reach, unsettled=unsettled)
 
 
 def refuse_mean(

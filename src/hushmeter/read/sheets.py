@@ -56,6 +56,9 @@ FILLED_CELL = re.compile(
 MAX_DEPTH, MAX_COLUMNS = 24, 400
 DAY_LENGTHS = (24, 48, 96, 288)
 LEAST_RECORDS = 2
+# Keys of a record that describes a column.
+DESCRIBED_KEYS, DESCRIBED_NAMES = ("id", "key", "field"), ("name", "title", "label", "caption")
+VALUE_KEYS = ("", "v", "value")
 HISTORY = {"entity_id", "state", "last_changed"}
 LONGEST_INTEGER = 18
 RESOLUTION = re.compile(r"P(?:T(\d{1,3})([MH])|(\d)D)")
@@ -338,7 +341,7 @@ def _sheet_table(task: Task, book: Any, name: str) -> RawTable:
         rows = book.get_sheet_by_name(name).to_python()
     write_alike(rows)
     mark = task.options.decimal_mark
-    raw = table_of_rows(rows, task.path, kind="Excel workbook", decimal=mark, typed=True)
+    raw = table_of_rows(rows, task.path, kind="Excel workbook", decimal=mark)
     return whole_table(task, raw)
 
 
@@ -387,9 +390,9 @@ class Found:
 
 def read_json(task: Task) -> Series:
     """Read the list of records of a JSON file that holds the meter's readings."""
-    places: dict[str, Found] = {}
-    _walk(_parse(task), (), {}, places, 0)
+    places = _Lists(_parse(task)).found
     lists = {name: found for name, found in places.items() if len(found.records) >= LEAST_RECORDS}
+    lists = _with_described_keys(lists)
     if not lists:
         raise task.error(
             "is JSON without a list of records that have a time and a value: convert its "
@@ -397,6 +400,37 @@ def read_json(task: Task) -> Series:
         )
     tables = {name: partial(_record_table, task, found) for name, found in lists.items()}
     return read_parts(task, tables, noun="list")
+
+
+def _with_described_keys(lists: Mapping[str, Found]) -> dict[str, Found]:
+    """Lists whose keys another list describes, with the names and units that it gives.
+
+    Portals write {"id": "1001", "name": "+A", "unit": "kW"} once, and {"1001": {"v": 0.2}} in
+    every record.
+    """
+    described: dict[str, str] = {}
+    for record in (record for found in lists.values() for record in found.records):
+        known = {key.lower(): value for key, value in record.items() if value is not None}
+        keys = [known[key] for key in DESCRIBED_KEYS if key in known]
+        names = [known[key] for key in DESCRIBED_NAMES if key in known]
+        if keys and names and keys[0] != names[0]:
+            unit = f" ({known['unit']})" if "unit" in known else ""
+            described[str(keys[0])] = f"{names[0]}{unit}"
+
+    def renamed(key: str) -> str:
+        own, _, rest = key.partition(".")
+        return described[own] if own in described and rest in VALUE_KEYS else key
+
+    def is_mark(key: str) -> bool:
+        """True for a mark of quality beside a described value."""
+        own, _, rest = key.partition(".")
+        return own in described and rest not in VALUE_KEYS
+
+    return {
+        place: Found([{renamed(key): value for key, value in record.items() if not is_mark(key)}
+                      for record in found.records], found.around)
+        for place, found in lists.items()
+    }  # fmt: skip
 
 
 def _parse(task: Task) -> Any:
@@ -419,69 +453,59 @@ def _integer(text: str) -> float:
     return int(text) if len(text) <= LONGEST_INTEGER else float(text)
 
 
-def _walk(
-    node: Any,
-    place: tuple[str, ...],
-    around: Mapping[str, Any],
-    places: dict[str, Found],
-    depth: int,
-) -> None:
-    """Collect the lists of records, of pairs and of parallel columns below a node."""
-    if depth > MAX_DEPTH:
-        return
-    if isinstance(node, dict):
-        own = {**around, **_scalars(node)}
-        columns = _parallel(node)
-        if columns is not None:
-            _add(places, place, [dict(zip(columns, row, strict=True))
-                                 for row in zip(*columns.values(), strict=True)], own)  # fmt: skip
-        for key, child in node.items():
-            if columns is None or key not in columns:
-                _walk(child, (*place, str(key)), own, places, depth + 1)
-    elif isinstance(node, list):
-        records = [item for item in node if isinstance(item, dict)]
-        if len(records) == len(node) and records:
-            leaves = [_scalars(item, days=True) for item in _placed(records, around)]
-            if sum(len(leaf) > 1 for leaf in leaves) == len(leaves):
-                _add(places, place, leaves, around)
-            for item in records:
-                _walk_children(item, place, around, places, depth)
-        elif _are_pairs(node):
+class _Lists:
+    """The lists of records, of pairs and of parallel columns of a document, by their place."""
+
+    def __init__(self, document: Any) -> None:
+        self.found: dict[str, Found] = {}
+        self._walk(document, (), {}, 0)
+
+    def _walk(
+        self, node: Any, place: tuple[str, ...], around: Mapping[str, Any], depth: int
+    ) -> None:
+        """Collect the lists below a node."""
+        if depth > MAX_DEPTH:
+            return
+        if isinstance(node, dict):
+            own = {**around, **_scalars(node)}
+            columns = _parallel(node) or {}
+            if columns:
+                rows = zip(*columns.values(), strict=True)
+                self._add(place, [dict(zip(columns, row, strict=True)) for row in rows], own)
+            for key, child in node.items():
+                if key not in columns:
+                    self._walk(child, (*place, str(key)), own, depth + 1)
+        elif isinstance(node, list) and _are_records(node):
+            leaves = [_scalars(item, days=True) for item in _placed(node, around)]
+            if all(len(leaf) > 1 for leaf in leaves):
+                self._add(place, leaves, around)
+            for item in node:
+                if _parallel(item) is not None:
+                    self._walk(item, place, around, depth + 1)
+                    continue
+                # The plain values of a record belong to the records of the lists inside it.
+                own = {**around, **_scalars(item)}
+                for key, child in item.items():
+                    if isinstance(child, list | dict):
+                        self._walk(child, (*place, str(key)), own, depth + 1)
+        elif isinstance(node, list) and _are_pairs(node):
             name = str(around.get("name") or (place[-1] if place else "value"))
             pairs = [{"time": pair[0], name: pair[1]} for pair in node]
-            _add(places, (*place, name), pairs, {k: v for k, v in around.items() if k != "name"})
-        else:
+            self._add((*place, name), pairs, {k: v for k, v in around.items() if k != "name"})
+        elif isinstance(node, list):
             for item in node:
-                _walk(item, place, around, places, depth + 1)
+                self._walk(item, place, around, depth + 1)
+
+    def _add(
+        self, place: Sequence[str], records: Sequence[Mapping[str, Any]], around: Mapping[str, Any]
+    ) -> None:
+        found = self.found.setdefault(".".join(place) or "list", Found())
+        found.records.extend(records)
+        found.around.extend([around] * len(records))
 
 
-def _walk_children(
-    item: Mapping[str, Any],
-    place: tuple[str, ...],
-    around: Mapping[str, Any],
-    places: dict[str, Found],
-    depth: int,
-) -> None:
-    """Walk through the lists inside a record; its plain values belong to their records."""
-    own = {**around, **_scalars(item)}
-    columns = _parallel(item)
-    if columns is not None:
-        _walk(item, place, around, places, depth + 1)
-        return
-    for key, child in item.items():
-        if isinstance(child, list | dict):
-            _walk(child, (*place, str(key)), own, places, depth + 1)
-
-
-def _add(
-    places: dict[str, Found],
-    place: Sequence[str],
-    records: Sequence[Mapping[str, Any]],
-    around: Mapping[str, Any],
-) -> None:
-    found = places.setdefault(".".join(place) or "list", Found())
-    found.records.extend(records)
-    found.around.extend([around] * len(records))
+def _are_records(node: Sequence[Any]) -> bool:
+    return bool(node) and all(isinstance(item, dict) for item in node)
 
 
 def _scalars(
@@ -542,22 +566,31 @@ def _placed(
     points that are numbered from one.
     """
     values = {key.lower().rpartition(".")[2]: value for key, value in around.items()}
-    match = RESOLUTION.fullmatch(str(values.get("resolution", "")))
-    start = _moment(values.get("start"))
-    if match is None or start is None or not all("position" in r for r in records):
+    minutes, start = _resolution(values), _moment(values.get("start"))
+    timed = any(has_word(key, "stamps", "starts", "ends") for r in records[:5] for key in r)
+    numbered = all("position" in r for r in records)
+    if minutes is None or start is None or (timed and not numbered):
         yield from records
         return
-    minutes = int(match[1]) * MINUTES[match[2]] if match[1] else int(match[3]) * 1440
-    for record in records:
+    for i, record in enumerate(records, 1):
         try:
-            number = int(record["position"])
+            number = int(record.get("position", i))
         except (TypeError, ValueError):
             continue
         moment = start + np.timedelta64((number - 1) * minutes, "m")
         # The quantity that goes "out" of the grid is what the customer draws.
         rest = {key.removeprefix("out_Quantity."): value for key, value in record.items()}
-        del rest["position"]
+        rest.pop("position", None)
         yield {"start": f"{moment}Z", **rest}
+
+
+def _resolution(around: Mapping[str, Any]) -> int | None:
+    """Length of the records of a period [min], as its object states it."""
+    match = RESOLUTION.fullmatch(str(around.get("resolution", "")))
+    if match is not None:
+        return int(match[1]) * MINUTES[match[2]] if match[1] else int(match[3]) * 1440
+    seconds = around.get("resolution_s")
+    return seconds // 60 if isinstance(seconds, int) and seconds % 60 == 0 and seconds else None
 
 
 def _moment(text: object) -> np.datetime64 | None:

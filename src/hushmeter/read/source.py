@@ -31,7 +31,8 @@ ENCRYPTED = 1
 """Flag of an encrypted file in a zip archive."""
 OLE_MAGIC = b"\xd0\xcf\x11\xe0"
 HEAD_BYTES = 1 << 18
-WINDOWS = ("latin-1", "cp1250")
+# Encodings of one byte for each letter: Western and Central Europe, their DOS forms, and others.
+ONE_BYTE = ("latin-1", "cp1250", "cp850", "cp852", "cp1255", "cp1253", "cp1251", "cp1254")
 HEADER_LISTS = ("use", "import", "export", "production", "stamps", "starts", "ends", "remarks")
 TEXT_CAP = 1 << 28
 SQLITE_CAP = 1 << 31
@@ -41,6 +42,7 @@ STREAM_CAP = 1 << 33
 VALUE_BYTES, CELL_BYTES = 8, 64
 # Any file may hold this much, whatever the number of values: formats have headers of their own.
 LEAST_CAP = 1 << 20
+PACKED_TEXTS = ("string", "large_string", "binary", "large_binary")
 PARQUET_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
 
 
@@ -161,7 +163,7 @@ def find_encoding(head: bytes) -> str:
     except UnicodeDecodeError as error:
         # The head may end inside a character of several bytes.
         if error.start < len(head) - 4:
-            return max(WINDOWS, key=lambda name: _known_words(head, name))
+            return max(ONE_BYTE, key=lambda name: _known_words(head, name))
     return "utf-8-sig"
 
 
@@ -258,21 +260,7 @@ def _declared_bytes(column: Any, part: Any) -> int:
 
 def _is_text(file: Any, name: str) -> bool:
     fields = file.schema_arrow
-    return name in fields.names and _is_text_type(fields.field(name).type)
-
-
-def _is_text_type(kind: Any) -> bool:
-    from pyarrow import types
-
-    return any(
-        is_kind(kind)
-        for is_kind in (
-            types.is_string,
-            types.is_large_string,
-            types.is_binary,
-            types.is_large_binary,
-        )
-    )
+    return name in fields.names and str(fields.field(name).type) in PACKED_TEXTS
 
 
 def _unpack_text(path: Path, column: Any) -> Any:
@@ -511,23 +499,25 @@ def _is_refused(head: Head) -> bool:
 
 FORMATS: tuple[Format, ...] = (
     Format("nilmtk", lambda head: head.data.startswith(HDF5_MAGIC), "nilmtk:read_nilmtk"),
-    Format("database", lambda head: head.data.startswith(SQLITE_MAGIC), "database:read_database"),
+    Format(
+        "database", lambda head: head.data.startswith(SQLITE_MAGIC), "home_automation:read_database"
+    ),
     Format("workbook", _is_workbook, "sheets:read_workbook", table=True),
     Format("archive", lambda head: head.data.startswith(ZIP_MAGIC), _read_member, table=True),
     Format("refused", _is_refused, ""),
     Format("greenbutton", lambda head: head.text.startswith("<"), "green_button:read_green_button"),
     Format("json", lambda head: head.text.startswith(("{", "[")), "sheets:read_json", table=True),
-    Format("nem", lambda head: NEM_RECORD.match(head.text) is not None, "nem:read_nem"),
-    Format("dsmr", lambda head: DSMR_LINE.search(head.text) is not None, "dsmr:read_dsmr"),
+    Format("nem", lambda head: NEM_RECORD.match(head.text) is not None, "meter_records:read_nem"),
+    Format("dsmr", lambda head: DSMR_LINE.search(head.text) is not None, "meter_records:read_dsmr"),
     Format(
         "ha-energy",
         lambda head: head.names[:3] == ["entity_id", "type", "unit"],
-        "home_assistant:read_energy",
+        "home_automation:read_energy",
     ),
     Format(
         "ha-history",
         lambda head: {"entity_id", "state", "last_changed"} <= set(head.names),
-        "home_assistant:read_history",
+        "home_automation:read_history",
     ),
     Format("table", lambda _: True, "table:read_table", table=True),
 )

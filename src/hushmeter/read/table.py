@@ -7,14 +7,14 @@ everything after that is the same for every source.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from hushmeter.checks import BoolArray, FloatArray, IntArray
-from hushmeter.clock import SECOND
+from hushmeter.clock import SECOND, utc_times
 from hushmeter.errors import DataError
 from hushmeter.formatting import count_of
 from hushmeter.read.column_roles import Plan, PlannedTable, plan_table
@@ -29,12 +29,14 @@ from hushmeter.read.columns import (
 )
 from hushmeter.read.headers import (
     Layout,
+    Meaning,
     find_parts,
     find_source,
     find_unit,
     has_other_unit,
     has_word,
     read_meaning,
+    split_words,
 )
 from hushmeter.read.recording import UTC_CLOCK, Rows, Series, Task, add_rows, unit_factor
 from hushmeter.read.regular_times import (
@@ -56,6 +58,9 @@ MANY_RISES = 20
 MOST_FLOWS = 12
 # An hour that the clock shows twice repeats some times, but fewer than several series do.
 LEAST_SPLIT = 0.05
+# Rows of an hour that is shown twice are divided in a file of up to six weeks.
+MOST_UNDIVIDED = 0.001
+LARGEST_RISING_W = 5_000.0
 
 
 def read_table(task: Task) -> Series:
@@ -93,6 +98,7 @@ def read_plan(task: Task, table: PlannedTable) -> Series:
         _piece(task, part, clock, zone, values, energy=energy and not plan.counter)
         for part in parts
     ]
+    task.notes[:] = dict.fromkeys(task.notes)
     _state_shares(task, plan, pieces, choice.added)
     added = _combined(task, pieces)
     if stamp == "after" and added.times.size > 1:
@@ -115,11 +121,14 @@ def read_plan(task: Task, table: PlannedTable) -> Series:
         zone=task.options.tz or plan.time.zone,
         mains="metered" if plan.values else "sum of sub-meters",
         complete=task.options.changes == "no" or table.regular,
+        # A run that overlaps a divided row moves one reading more.
+        reach=int(any((piece.share < 1).any() for piece in pieces)),
     )
     if task.options.changes == "yes":
         return _of_changes(task, series)
     if plan.circuits:
-        series.power = np.column_stack([column[pieces[0].rows] for column in circuits])
+        share = pieces[0].share
+        series.power = np.column_stack([column[pieces[0].rows] * share for column in circuits])
         if plan.values and plan.time.names != {"timestamp"}:
             _drop_copies(task, series)
     _drop_missing(task, series)
@@ -171,7 +180,7 @@ def _refuse_changes(task: Task, plan: Plan) -> None:
 
 def _of_changes(task: Task, series: Series) -> Series:
     """The readings of a table that has a row only where the value changed."""
-    from hushmeter.read.home_assistant import Changes, change_series
+    from hushmeter.read.home_automation import Changes, change_series
 
     if series.energy and not series.counter:
         raise task.error(
@@ -224,6 +233,8 @@ class _Piece(Rows):
     """Rows of one series with their places in the table."""
 
     rows: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    # Part of a row's energy that belongs to each time: a half in an hour that is shown twice
+    share: FloatArray = field(default_factory=lambda: np.zeros(0))
     clock: str = UTC_CLOCK
 
 
@@ -237,31 +248,35 @@ def _piece(
     energy: bool,
 ) -> _Piece:
     """Rows with their times and lengths in UTC; `energy` is true for energies of intervals."""
-    times, sentence = clock.ns if rows.size == clock.ns.size else clock.ns[rows], UTC_CLOCK
-    if clock.aware:
-        ends = None if clock.ends is None else clock.ends[rows]
-    else:
+    times = clock.ns[rows]
+    ends = None if clock.ends is None else clock.ends[rows]
+    order, sentence = np.arange(rows.size), UTC_CLOCK
+    later = np.zeros(rows.size, dtype=np.int64)
+    if not clock.aware:
         if zone is None:
             example = np.datetime64(int(times[0]), "ns").astype("datetime64[s]")
             raise task.error(
                 f"has times without a zone, such as {example}; write them as UTC, with a Z "
                 "at their end, or name their zone (`tz=`, such as `tz=Europe/London`)."
             )
-        after = None if clock.after_midnight is None else clock.after_midnight[rows]
         local, (times, exists, sentence) = times, to_utc(times, zone)
         ends = None if clock.ends is None else _ends_in_utc(clock, rows, times, zone)
+        after = None if clock.after_midnight is None else clock.after_midnight[rows]
         if after is not None and _counts_hours(local, after, exists):
             times = to_utc(local - after, zone)[0] + after
         else:
-            if energy:
-                once = _shown_once(local, times, zone)
-                _refuse_shown_once(task, once, local, values[rows])
-                exists &= ~once
-            rows, times = rows[exists], times[exists]
-            ends = None if ends is None else ends[exists]
-    durations = None if ends is None else (ends - times) / SECOND
-    taken = values if rows.size == values.size else values[rows]
-    return _Piece(times, taken, durations, rows, sentence)
+            again = _second_pass(local, times, zone) if energy else np.zeros_like(times)
+            copies = _copies(task, exists, again, local, values[rows])
+            order = np.repeat(order, copies)
+            later = np.append(False, np.diff(order) == 0)[: order.size] * again[order]
+            if (np.diff(times) > 0).all():
+                in_time = np.argsort(times[order] + later, kind="stable")
+                order, later = order[in_time], later[in_time]
+    rows, times = rows[order], times[order] + later
+    durations = None if ends is None else (ends[order] + later - times) / SECOND
+    count = np.bincount(order, minlength=1)
+    share = 1.0 / count[order]
+    return _Piece(times, values[rows] * share, durations, rows, share, sentence)
 
 
 def _counts_hours(local: IntArray, after: IntArray, exists: BoolArray) -> bool:
@@ -286,31 +301,48 @@ def _ends_in_utc(clock: RowTimes, rows: IntArray, times: IntArray, zone: str) ->
     return np.where(short, times + local, ends)
 
 
-def _shown_once(local: IntArray, times: IntArray, zone: str) -> BoolArray:
-    """True in an hour that the clock shows twice if the file has only one of the two.
+def _second_pass(local: IntArray, times: IntArray, zone: str) -> IntArray:
+    """How much later [ns] the clock shows the time of a row again, if the file has one row for it.
 
-    Such a row of an hour or less may hold the energy of both hours.
+    Zero elsewhere. Such a row may hold the energy of one pass or of both.
     """
-    again = to_utc(local + HOUR, zone)[0]
-    twice: BoolArray = again - times == 2 * HOUR
+    clock = local.astype("datetime64[ns]")
+    passes = utc_times(clock, zone), utc_times(clock, zone, second=True)
+    again: IntArray = (passes[1] - passes[0]).astype(np.int64)
     apart = np.diff(ascending(times))
-    if apart.size == 0 or float(np.median(apart)) > HOUR or not twice.any():
-        return np.zeros(times.size, dtype=np.bool_)
-    alone: BoolArray = twice & ~np.isin(times + HOUR, times)
+    again[again < 0] = 0
+    if apart.size == 0 or float(np.median(apart)) > again.max(initial=0):
+        return np.zeros_like(again)
+    alone = (again > 0) & ~np.isin(times + again, times)
     # A file that shows one of these times twice shows all of them, and what lacks is missing.
-    return np.zeros_like(alone) if (twice & ~alone).any() else alone
+    return np.zeros_like(again) if ((again > 0) & ~alone).any() else again
 
 
-def _refuse_shown_once(task: Task, once: BoolArray, local: IntArray, values: FloatArray) -> None:
-    """Refuse a short file in which a row that is left out holds much of the energy."""
+def _copies(
+    task: Task, exists: BoolArray, again: IntArray, local: IntArray, values: FloatArray
+) -> IntArray:
+    """How many readings each row gives: none at a time that the clock skips.
+
+    A row for an hour that is shown twice is divided between the two in a short file. In a longer
+    one, where it is a small part, it is left out, because a divided row makes more noise necessary.
+    """
+    copies = exists.astype(np.int64)
+    once = again > 0
+    if not once.any():
+        return copies
+    hour = np.datetime64(int(local[np.argmax(once)]), "ns").astype("datetime64[m]")
+    shown = f"has one row for {hour}, which the clock shows twice: it may hold one hour or two"
+    if once.sum() > MOST_UNDIVIDED * once.size:
+        task.notes.append(f"The file {shown}, so its energy was divided between both.")
+        return copies + once
     whole = float(np.nansum(np.abs(values)))
-    share = float(np.nansum(np.abs(values[once]))) / whole if whole else 0.0
-    if share > MOST_LOST:
-        hour = np.datetime64(int(local[np.argmax(once)]), "ns").astype("datetime64[m]")
+    lost = float(np.nansum(np.abs(values[once]))) / whole if whole else 0.0
+    if lost > MOST_LOST:
         raise task.error(
-            f"has one row for {hour}, which the clock shows twice: it may hold one hour or two, "
-            f"and {share:.1%} of the energy; cut the file before or after this hour."
+            f"{shown}, and {lost:.1%} of the energy; cut the file before or after this hour."
         )
+    task.notes.append(f"The file {shown}, so it became a gap.")
+    return copies - once
 
 
 def _state_shares(
@@ -425,7 +457,7 @@ class RowChoice:
         for column in others:
             self._refuse_source(rows, column)
             if column in meters or self._is_home(column):
-                self._refuse_meters(rows, column)
+                rows = self._one_meter(rows, column)
         if rows.size == 0:
             raise self.task.error("holds no readings of what was asked for.")
         for column in others:
@@ -540,8 +572,9 @@ class RowChoice:
             # A word beside the only row of its time may follow from a value: the mode of a heat
             # pump, or a plug that writes "off" or its watts.
             return rows
-        flows = {text: read_meaning(text).flow for text in distinct}
-        unused = [t for t, flow in flows.items() if flow in OTHER_FLOWS or _is_other(t)]
+        named = {text: read_meaning(text) for text in distinct}
+        unused = [t for t in distinct if named[t].flow in OTHER_FLOWS or _is_other(t)]
+        unused += self._other_measures({t: named[t] for t in distinct if t not in unused})
         if not unused:
             return rows
         if len(unused) == len(distinct):
@@ -552,11 +585,29 @@ class RowChoice:
                 "the home used."
             )
         texts = self._values(column, rows)
-        self._left.append(rows[np.isin(texts, [t for t in unused if not _is_other(t)])])
-        named = [t for t in unused if splits or _is_other(t)]
-        if named:
-            self.task.notes.append(f"Rows of {', '.join(named[:8])} were left out ({column.name}).")
+        fed = [t for t in unused if named[t].flow in OTHER_FLOWS and not _is_other(t)]
+        self._left.append(rows[np.isin(texts, fed)])
+        left = [t for t in unused if splits or t not in fed]
+        if left:
+            self.task.notes.append(f"Rows of {', '.join(left[:8])} were left out ({column.name}).")
         return rows[~np.isin(texts, unused)]
+
+    def _other_measures(self, named: Mapping[str, Meaning]) -> list[str]:
+        """Words of the same energy once more: its counter, its extremes, or another unit of it."""
+        plain = {t for t, m in named.items() if not m.counter and m.flow != "other"}
+        if not plain or len(named) < 2:
+            return []
+        other = [t for t, m in named.items() if m.counter and m.flow in ("import", "use")]
+        words = {t: split_words(t) for t in named}
+        other += [t for t in named if any(words[t][1:] == words[p] for p in plain)
+                  and has_word(words[t][0], "statistics")]  # fmt: skip
+        unit = self.plan.unit
+        if unit is not None:
+            energy = unit_factor(unit)[1]
+            foreign = [t for t in named
+                       if has_word(t, "power_names" if energy else "energy_names")]  # fmt: skip
+            other += foreign if len(foreign) < len(plain) else []
+        return [t for t in named if t in other]
 
     def _one_home(self, rows: IntArray) -> IntArray:
         """The rows of the home that the user chose, in a data set of many homes."""
@@ -579,10 +630,16 @@ class RowChoice:
         if column.names_meter and distinct and all(sources):
             raise self.task.error(f"holds {sources[0]} ({column.name}: {distinct[0]}).")
 
-    def _refuse_meters(self, rows: IntArray, column: Column) -> None:
+    def _one_meter(self, rows: IntArray, column: Column) -> IntArray:
+        """The rows of the only meter, or of the only one that is named after the mains."""
         distinct = self._distinct(column, rows)
         if len(distinct) < 2 or len(distinct) > 0.5 * rows.size:
-            return
+            return rows
+        mains = [text for text in distinct if read_meaning(text).mains]
+        if len(mains) == 1 and self._splits(rows, column):
+            self.task.notes.append(f"Meters other than {mains[0]} were left out ({column.name}).")
+            kept: IntArray = rows[self._values(column, rows) == mains[0]]
+            return kept
         chooser = (
             self.task.chooser("home", "building")
             if self._is_home(column)
@@ -677,6 +734,7 @@ def refuse_implausible(task: Task, series: Series, plan: Plan, layout: Layout | 
             "it is one (`counter=yes`, with the unit of its energy, or `counter=no`)."
         )
     hours = _hours(series)
+    rising = not series.counter and not stated and _only_rises(ordered)
     scale = series.factor / hours if series.energy else series.factor
     if series.counter:
         span = float(series.times.max() - series.times.min()) / SECOND / SECONDS_PER_HOUR
@@ -684,6 +742,9 @@ def refuse_implausible(task: Task, series: Series, plan: Plan, layout: Layout | 
     else:
         mean = float(np.mean(series.values)) * scale
     low, high = LIKELY_W if plan.assumed else (LEAST_W, LARGEST_MEAN_W)
+    if rising:
+        # Energies that only rise are those of a home at most if they are small.
+        high = LARGEST_RISING_W
     if layout is None and mean < 0 and not series.counter:
         raise task.error(
             f": {plan.value_names} has a negative mean, as what is fed into the grid or a "

@@ -12,12 +12,14 @@ import random
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, time
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from hushmeter.errors import DataError
 from hushmeter.formatting import count_of
@@ -40,18 +42,18 @@ from hushmeter.read.source import (
     read_head,
     recognise,
 )
+from hushmeter.read.times import arrow_array
 
 DELIMITERS = (";", "\t", "|", ",", " ")
 MAX_COLUMNS = 4096
 SAMPLE_LINES = 400
 MAX_HEADER_ROWS = 8
-LONGEST_FOOTER = 50
 SAMPLE_ROWS = 60
 LEAST_DIGITS = 6  # A whole number of as many digits may name a person or a meter
 UNUSED_FLOWS = ("export", "production")
 CELL_UNIT = re.compile(r"(?<=\d)\s*[kM]?Wh?$")
 NUMBER = re.compile(r"[-+]?(?:\d[\d.,'\u00a0\u202f ]*|[.,]\d+)(?:[eE][-+]?\d+)?")
-DATE = r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}"
+DATE = r"\d{1,4}[-/.年]\d{1,2}[-/.月]\d{1,4}[.日]?"
 DOTTED = re.compile(DATE)
 CLOCK = r"\d{1,2}[:.h]\d{2}(?:[:.]\d{2}(?:[.,]\d+)?)?(?:\s*[AaPp]\.?[Mm]\.?)?"
 TIME = (
@@ -134,38 +136,30 @@ def table_of_rows(
     *,
     kind: str = "CSV table",
     decimal: str | None = None,
-    typed: bool = False,
 ) -> RawTable:
     """Make a table of the rows of a text or a spreadsheet."""
-    cells = list(rows)
-    if typed and len(cells) > SAMPLE_LINES:
-        table = _typed_table(cells, path, kind, decimal)
-        if table is not None:
-            return table
-    written = [[_text(cell) for cell in row] for row in cells]
-    if not any(_filled(row) for row in written):
+    cells = [row for row in rows if _is_filled(row)]
+    if not cells:
         raise DataError(f"{path} is neither a CSV nor a Parquet table: it is empty.")
-    frame = find_frame(written, path)
-    body = [row for row in written[frame.first :] if _filled(row)]
-    mark = decimal or find_decimal(body, ";", path)
-    header = None if frame.header is None else _trimmed(written[frame.header])
+    sample = [_texts(row) for row in cells[:SAMPLE_LINES]]
+    frame = find_frame(sample, path)
+    header = None if frame.header is None else _trimmed(sample[frame.header])
+    texts = ([c for c in row if isinstance(c, str)] for row in cells[frame.first :])
+    mark = decimal or find_decimal(texts, ";", path)
     blocks: list[list[Sequence[object]]] = [[]]
-    left = 0
-    foreign = False
-    for row, texts in zip(cells[frame.first :], written[frame.first :], strict=True):
-        if not _filled(texts):
-            continue
-        if header is not None and _trimmed(texts) == header:
+    left, foreign = 0, False
+    for row in cells[frame.first :]:
+        written = _texts(row)
+        if header is not None and _trimmed(written) == header:
             blocks.append([])
             foreign = False
-        elif foreign or (header is not None and _is_other_header(texts, header)):
+        elif foreign or (header is not None and _is_other_header(written, header)):
             foreign = True
             left += 1
-        elif _is_reading(texts, frame, path):
+        elif _is_reading(written, frame, path):
             blocks[-1].append(row)
         else:
             left += 1
-    notes = (_note_footers(left),) if left else ()
     tables = [
         RawTable(
             _columns_of(block, frame.names),
@@ -174,71 +168,18 @@ def table_of_rows(
             header is not None,
             mark,
             kind,
-            notes=notes,
+            notes=(_note_footers(left),) if left else (),
         )
         for block in blocks
         if block
     ]
     if not tables:
         raise DataError(f"{path} holds no readings, only the columns {', '.join(frame.names[:8])}.")
-    first, *others = tables
-    return RawTable(**{**first.__dict__, "blocks": tuple(others)})
+    return replace(tables[0], blocks=tuple(tables[1:]))
 
 
-def _typed_table(
-    cells: Sequence[Sequence[object]], path: Path, kind: str, decimal: str | None
-) -> RawTable | None:
-    """A long sheet whose rows all have their times; None if a row has not.
-
-    The cells have types, so that a column becomes an array without a look at every cell as text.
-    """
-    frame = find_frame([[_text(cell) for cell in row] for row in cells[:SAMPLE_LINES]], path)
-    last = len(cells)
-    while last > len(cells) - LONGEST_FOOTER and not _all_times(cells[last - 1], frame.time_cells):
-        last -= 1
-    body, width = cells[frame.first : last], len(frame.names)
-    if frame.header is None or not frame.time_cells or len(set(map(len, body))) != 1:
-        return None
-    columns = list(zip(*body, strict=True))
-    if any(_is_filled(column) for column in columns[width:]):
-        return None
-    if not all(_are_times(columns[i]) for i in frame.time_cells):
-        return None
-    others = [column for i, column in enumerate(columns[:width]) if i not in frame.time_cells]
-    texts = [[_text(cell) for cell in set(column)] for column in others if str in _types(column)]
-    mark = decimal or find_decimal(texts, ";", path)
-    footers = sum(any(_text(cell) for cell in row) for row in cells[last:])
-    notes = (_note_footers(footers),)
-    return RawTable(
-        arrow_table(columns[:width], frame.names),
-        frame.context,
-        frame.preamble,
-        True,
-        mark,
-        kind,
-        notes=notes if footers else (),
-    )
-
-
-def _all_times(row: Sequence[object], places: Sequence[int]) -> bool:
-    """True if a row has a time in every one of the places."""
-    return all(i < len(row) and cell_kind(_text(row[i])) == "time" for i in places)
-
-
-def _are_times(column: Sequence[object]) -> bool:
-    """True if every cell of a column is a time, a date or text of one."""
-    types = _types(column)
-    if types <= {datetime, date, time}:
-        return True
-    return types == {str} and all(_time().fullmatch(str(cell).strip()) for cell in column)
-
-
-def _types(column: Sequence[object]) -> set[type]:
-    return set(map(type, column))
-
-
-def _is_filled(column: Sequence[object]) -> bool:
-    return any(cell not in (None, "") for cell in column)
+def _is_filled(cells: Sequence[object]) -> bool:
+    return any(cell not in (None, "") for cell in cells)
 
 
 def find_delimiter(lines: Sequence[str]) -> str:
@@ -283,7 +224,7 @@ def _time() -> re.Pattern[str]:
     return re.compile(f"(?:{weekday()})?{TIME}")
 
 
-def find_decimal(rows: Sequence[Sequence[str]], delimiter: str, path: Path) -> str:
+def find_decimal(rows: Iterable[Sequence[str]], delimiter: str, path: Path) -> str:
     """The decimal mark of a file.
 
     "0,25", "1.505,000" and ",5" show a comma; "0.25", "1,505.000" and ".5" show a point. Where
@@ -447,8 +388,9 @@ def _header_above(
 ) -> int | None:
     """The nearest filled row above the data, if it has words for at least half of the columns."""
     for i in range(first - 1, -1, -1):
-        if _filled(rows[i]):
-            filled = sum(kind != "empty" for kind in kinds[i])
+        filled = sum(kind != "empty" for kind in kinds[i])
+        # A label of a row without values, such as that of a sum, names no columns.
+        if filled > 1 or (filled and width < 3):
             words = sum(kind == "word" for kind in kinds[i])
             numbered = len(rows[i]) > 2 and all(cell.isdigit() for cell in rows[i])
             # A record of another length with numbers in it, such as a count of rows, names nothing.
@@ -558,24 +500,21 @@ def arrow_table(columns: Sequence[Sequence[object]], names: Sequence[str]) -> An
 
     arrays = []
     for cells in columns:
-        types = _types(cells)
-        filled = types - {type(None)} - ({str} if str in types and not _has_text(cells) else set())
-        if filled and filled <= {int, float}:
-            blank = types - {int, float, type(None)}
-            numbers = [None if cell == "" else cell for cell in cells] if blank else cells
-            arrays.append(pa.array(numbers, pa.float64()))
-        elif types == {datetime}:
-            arrays.append(pa.array(cells, pa.timestamp("us")))
+        types = {type(cell) for cell in cells if cell not in ("", None)}
+        if types and types <= {int, float}:
+            numbers = [np.nan if cell in ("", None) else cell for cell in cells]
+            arrays.append(arrow_array(np.array(numbers, dtype=np.float64)))
+        elif {datetime} == types == set(map(type, cells)):
+            arrays.append(arrow_array(np.array(cells, dtype="datetime64[us]")))
         else:
-            texts = [_text(cell) for cell in cells]
-            arrays.append(
-                pa.array([None if t.lower() in missing_marks() else t for t in texts], pa.string())
-            )
+            texts = _texts(cells)
+            marks = missing_marks()
+            arrays.append(arrow_array([None if t.lower() in marks else t for t in texts]))
     return pa.table(arrays, names=list(names))
 
 
-def _has_text(cells: Sequence[object]) -> bool:
-    return any(cell != "" for cell in cells if isinstance(cell, str))
+def _texts(row: Sequence[object]) -> list[str]:
+    return [_text(cell) for cell in row]
 
 
 def _text(cell: object) -> str:

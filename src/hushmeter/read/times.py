@@ -7,6 +7,7 @@ One pattern covers ISO 8601, dates with the day or the month first, clocks with 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ CLOCK = (
 )
 ZONE = r"\s*(?P<z>Z|(?:UTC|GMT)?[-+]\d{1,2}(?::?\d{2})?|[A-Z]{3,4})?"
 DATE_FIRST = (
-    r"^\s*(?P<a>\d{1,4})[-/. ]+(?P<b>\d{1,2}|[^\d\s.,/-]{3,10})[-/. ]+(?P<c>\d{1,4})"
+    r"^\s*(?P<a>\d{1,4})[-/. 年]+(?P<b>\d{1,2}|[^\d\s.,/-]{3,10})[-/. 月]+(?P<c>\d{1,4})[.日]?"
     r"(?:(?:T|\s+|,\s*)" + CLOCK + r")?" + ZONE + r"\s*$"
 )
 MONTH_FIRST = (
@@ -38,6 +39,7 @@ RANGE = re.compile(r"(.*\d)\s*(?:\bto\b|\s-\s|–|(?<=\d)-(?=\d{1,2}:))\s*(.*\d.
 OFFSET = re.compile(r"\d[-/.]\d.*\d-(?:0?\d|1[0-2]):(?:00|30)$")
 DIGITS = {8: (1, 1, 1), 10: (1, 1, 1, 1), 12: (1, 1, 1, 1, 1), 14: (1, 1, 1, 1, 1, 1)}
 MANY_BACK = 0.1
+TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 EXCEL_1970, EXCEL_2100 = 25_569.0, 73_051.0
 AMERICAN = ("America/", "US/", "Canada/")
 
@@ -63,7 +65,7 @@ def read_stamps(column: Any, path: Path, tz: str | None = None) -> Stamps:
     if pa.types.is_timestamp(kind):
         good = _valid(column)
         ticks = as_numpy(column.cast(pa.timestamp(kind.unit)).cast(pa.int64()), 0)
-        per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[kind.unit]
+        per_second = TICKS[kind.unit]
         _check_span(ticks, good, path, per_second)
         ns = ticks * (SECOND // per_second)
         return Stamps(ns, good, kind.tz is not None, _are_midnights(ns, good, kind.tz))
@@ -98,7 +100,7 @@ def read_clock(column: Any) -> tuple[IntArray, BoolArray] | None:
     kind = column.type
     if pa.types.is_time(kind):
         good = _valid(column)
-        unit = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[kind.unit]
+        unit = TICKS[kind.unit]
         wide = pa.int32() if kind.bit_width == 32 else pa.int64()
         ticks = as_numpy(column.cast(wide), 0).astype(np.int64)
         return ticks // unit, good
@@ -112,16 +114,16 @@ def read_clock(column: Any) -> tuple[IntArray, BoolArray] | None:
     dates = as_numpy(pc.match_substring_regex(plain, r"\d\.\d+\.\d"), False)
     good = _valid(parts) & (seconds <= SECONDS_PER_DAY) & ~dates
     there = _valid(column)
-    if not there.any() or good.sum() < 0.9 * there.sum() or not _is_filled(fields["m"]):
+    if not there.any() or good.sum() < 0.9 * there.sum() or not _lengths(fields["m"]).any():
         return None
     return seconds, good
 
 
 def split_range(column: Any) -> tuple[Any, Any] | None:
     """The two ends of a column of ranges, such as "00:00-00:15"; None if it has none."""
-    import pyarrow as pa
+    from pyarrow import types
 
-    if not pa.types.is_string(column.type):
+    if not types.is_string(column.type):
         return None
     first = _first(column)
     if not isinstance(first, str) or RANGE.fullmatch(first) is None:
@@ -131,9 +133,8 @@ def split_range(column: Any) -> tuple[Any, Any] | None:
     if len({m[2] for m in found}) <= 2 and all(OFFSET.search(m[0]) for m in found):
         # 2024-01-01T00:00:00-04:00 is a time with its offset, which hardly changes.
         return None
-    starts = pa.array([None if m is None else m[1].strip() for m in matches], pa.string())
-    ends = pa.array([None if m is None else m[2].strip() for m in matches], pa.string())
-    return starts, ends
+    starts = [None if m is None else m[1].strip() for m in matches]
+    return arrow_array(starts), arrow_array([None if m is None else m[2].strip() for m in matches])
 
 
 def to_utc(local: IntArray, tz: str) -> tuple[IntArray, BoolArray, str]:
@@ -256,7 +257,7 @@ def _of_text(column: Any, path: Path, tz: str | None) -> Stamps:
     else:
         raise _unreadable(path, _first(column))
     fields = _fields(parts)
-    months = _month_numbers(fields["b"])
+    months: IntArray = of_distinct(fields["b"], _month, 0)
     a, c = _numbers(fields["a"]), _numbers(fields["c"])
     days, good, remark = _civil(a, months, c, good, fields, tz, plain)
     clock = _clock_seconds(fields)
@@ -273,7 +274,7 @@ def _of_text(column: Any, path: Path, tz: str | None) -> Stamps:
         row = int(np.argmax(bad))
         raise _unreadable(path, column[row].as_py(), row)
     ns = seconds * SECOND + _fractions(fields["f"])
-    midnight = not _is_filled(fields["h"])
+    midnight = not _lengths(fields["h"]).any()
     written = np.where(good, ns + offsets * 60 * SECOND, 0)
     return Stamps(np.where(good, ns, 0), good, bool(aware.any()), midnight, remark, written)
 
@@ -334,11 +335,8 @@ def _are_days(month: IntArray, day: IntArray) -> BoolArray:
 
 def _days(year: IntArray, month: IntArray, day: IntArray) -> IntArray:
     """Days since 1970-01-01 of a date of the Gregorian calendar."""
-    shifted = np.where(month <= 2, year - 1, year)
-    era = shifted // 400
-    of_era = shifted - era * 400
-    of_year = (153 * (month + np.where(month > 2, -3, 9)) + 2) // 5 + day - 1
-    days: IntArray = era * 146_097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719_468
+    months = (12 * (year - 1970) + month - 1).astype("datetime64[M]")
+    days: IntArray = months.astype("datetime64[D]").astype(np.int64) + day - 1
     return days
 
 
@@ -353,23 +351,16 @@ def _numbers(field: Any) -> IntArray:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    filled = pc.if_else(pc.match_substring_regex(field, r"^\d+$"), field, "0")
-    values: IntArray = as_numpy(filled.fill_null("0").cast(pa.int64()))
+    digits = pc.if_else(pc.match_substring_regex(field, r"^\d+$"), field, pa.NA)
+    values: IntArray = as_numpy(digits.cast(pa.int64()), 0)
     return values
 
 
-def _month_numbers(field: Any) -> IntArray:
-    """Month numbers, also of names."""
-    if _is_number(field):
-        return _numbers(field)
-    texts = [(text or "").lower() for text in field.to_pylist()]
-    numbers = {text: int(text) if text.isdigit() else _month(text) for text in set(texts)}
-    found = [numbers[text] for text in texts]
-    return np.array(found, dtype=np.int64)
-
-
-def _month(name: str) -> int:
-    """The number of a month by the longest known beginning of its name; 0 if there is none."""
+def _month(text: str) -> int:
+    """A number, or that of a month by the longest known beginning of its name; 0 if unknown."""
+    name = text.lower()
+    if name.isdigit():
+        return int(name)
     known = [beginning for beginning in months() if name.startswith(beginning)]
     return months()[max(known, key=len)] if known else 0
 
@@ -388,22 +379,15 @@ def _is_number(field: Any) -> bool:
     return not bool(pc.any(words).as_py())
 
 
-def _is_filled(field: Any) -> bool:
-    import pyarrow.compute as pc
-
-    return bool(pc.any(pc.greater(pc.utf8_length(field), 0)).as_py())
-
-
 def _clock_seconds(fields: dict[str, Any]) -> IntArray:
     """Seconds since midnight; 12 AM is 0, 24:00 is a whole day."""
     import pyarrow.compute as pc
 
     hour = _numbers(fields["h"])
-    if _is_filled(fields["p"]):
+    if _lengths(fields["p"]).any():
         half = pc.utf8_lower(fields["p"])
         after = as_numpy(pc.starts_with(half, "p"), False)
-        there = as_numpy(pc.greater(pc.utf8_length(half), 0), False)
-        hour = np.where(there, hour % 12 + 12 * after, hour)
+        hour = np.where(_lengths(half) > 0, hour % 12 + 12 * after, hour)
     return hour * SECONDS_PER_HOUR + _numbers(fields["m"]) * 60 + _numbers(fields["s"])
 
 
@@ -411,29 +395,22 @@ def _fractions(field: Any) -> IntArray:
     """Fractions of a second, in nanoseconds."""
     import pyarrow.compute as pc
 
-    if not _is_filled(field):
-        return np.zeros(len(field), dtype=np.int64)
     return _numbers(pc.utf8_rpad(field, 9, "0"))
 
 
 def _offsets(field: Any, good: BoolArray) -> tuple[IntArray, BoolArray]:
     """Minutes ahead of UTC, and where the text gives them."""
-    import pyarrow.compute as pc
-
-    coded = pc.dictionary_encode(field.fill_null(""))
-    table = [_offset(text) for text in coded.dictionary.to_pylist()]
-    indices = as_numpy(coded.indices)
-    minutes = np.array([0 if m is None else m for m in table], dtype=np.int64)[indices]
-    aware = np.array([m is not None for m in table], dtype=np.bool_)[indices] & good
-    return minutes, aware
+    minutes = of_distinct(field, _offset, np.nan).astype(np.float64)
+    aware = np.isfinite(minutes) & good
+    return np.nan_to_num(minutes).astype(np.int64), aware
 
 
-def _offset(text: str) -> int | None:
+def _offset(text: str) -> float:
     if text in load_words()["zones"]:
         return int(load_words()["zones"][text])
     match = re.fullmatch(r"(?:UTC|GMT)?([-+])(\d{1,2}):?(\d{2})?", text)
     if match is None:
-        return None
+        return np.nan
     minutes = int(match[2]) * 60 + int(match[3] or 0)
     return -minutes if match[1] == "-" else minutes
 
@@ -456,19 +433,56 @@ def one_array(column: Any) -> Any:
     return whole
 
 
-def as_numpy(column: Any, missing: object = None) -> Any:
+def as_numpy(column: Any, missing: Any = None) -> Any:
     """An Arrow column of numbers or flags as an array, with `missing` for nulls.
 
-    pyarrow's `to_numpy` imports pandas, which takes longer than a small file.
+    `to_numpy`, and every function of pyarrow that takes a Python number or text, imports pandas.
     """
     import pyarrow as pa
 
     whole = one_array(column)
+    flags = pa.types.is_boolean(whole.type)
+    if flags:
+        whole = whole.cast(pa.uint8())
     if whole.null_count:
-        whole = whole.fill_null(missing)
-    if pa.types.is_boolean(whole.type):
-        return np.from_dlpack(whole.cast(pa.uint8())).astype(np.bool_)
-    return np.from_dlpack(whole)
+        cells = np.frombuffer(whole.buffers()[1], whole.type.to_pandas_dtype())
+        own = cells[whole.offset : whole.offset + len(whole)]
+        found = np.where(_valid(whole), own, missing)
+    else:
+        found = np.from_dlpack(whole)
+    return found.astype(np.bool_) if flags else found
+
+
+def arrow_array(values: Any, missing: BoolArray | None = None) -> Any:
+    """Numbers, times or texts as an Arrow column; NaN and None are missing.
+
+    `pyarrow.array` imports pandas, which takes longer than a small file.
+    """
+    import pyarrow as pa
+
+    buffers: list[Any]
+    if isinstance(values, np.ndarray):
+        kind, buffers = pa.from_numpy_dtype(values.dtype), [np.ascontiguousarray(values)]
+        if missing is None and values.dtype.kind == "f":
+            missing = np.isnan(values)
+    else:
+        cells = [b"" if cell is None else cell.encode(errors="replace") for cell in values]
+        ends = np.cumsum([0, *map(len, cells)], dtype=np.int64).astype(np.int32)
+        kind, buffers = pa.string(), [ends, b"".join(cells)]
+        missing = np.array([cell is None for cell in values], dtype=np.bool_)
+    valid = None
+    if missing is not None and missing.any():
+        valid = pa.py_buffer(np.packbits(~missing, bitorder="little"))
+    return pa.Array.from_buffers(kind, len(values), [valid, *map(pa.py_buffer, buffers)])
+
+
+def of_distinct(column: Any, find: Callable[[str], Any], missing: Any) -> Any:
+    """What `find` returns for every text of a column, asked once for each different text."""
+    import pyarrow.compute as pc
+
+    coded = one_array(pc.dictionary_encode(one_array(column)))
+    table = [find(text) for text in coded.dictionary.to_pylist()]
+    return np.array([*table, missing])[as_numpy(coded.indices, -1)]
 
 
 def _valid(column: Any) -> BoolArray:
