@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import json
+import math
 
 import numpy as np
 import pytest
 
 import hushmeter as hm
 from hushmeter.errors import DataError, InputError
+from hushmeter.privacy.sensitivity import Change
 from hushmeter.read import (
     ReadOptions,
     read_home_data,
@@ -464,7 +466,31 @@ def test_one_row_for_an_hour_that_is_shown_twice_is_divided_in_a_short_file(
     assert (len(found.trace), found.public.gaps) == (3 * 48 + own, 0)
     assert found.trace.energy_kwh == pytest.approx(energy)
     assert any("divided between both" in note for note in found.notes)
-    assert found.public.metering.reach == 1
+    assert found.public.metering.reach == own
+
+
+@pytest.mark.parametrize("minutes", [5, 15, 30, 60])
+@pytest.mark.parametrize("run_s", [300.0, 1200.0, 3600.0])
+def test_a_run_in_divided_rows_moves_no_more_readings_than_are_counted(save, minutes, run_s):
+    text, _ = clock_rows("2023-10-29", 3, minutes)
+    options = ReadOptions(tz="Europe/Berlin")
+    found = read_recording(save(text), options)
+    counted = Change(
+        "run", 2000.0, run_s, interval_s=60.0 * minutes, metering=found.public.metering
+    ).overlapped
+    head, *rows = text.decode().splitlines()
+    place = next(i for i, row in enumerate(rows) if row.startswith("2023-10-29 02:00"))
+    most = 0
+    for first in range(place - 2, place + 60 // minutes + 1):
+        touched = math.ceil(run_s / 60 / minutes) + 1  # the run begins at any time in a row
+        moved = [
+            f"{row[:-5]}{float(row[-5:]) + 0.1 * (first <= i < first + touched):.3f}"
+            for i, row in enumerate(rows)
+        ]
+        other = read_recording(save("\n".join([head, *moved]).encode()), options)
+        most = max(most, int((other.trace.readings != found.trace.readings).sum()))
+    assert most <= counted
+    assert most > math.ceil(run_s / 60 / minutes) + 1
 
 
 @pytest.mark.parametrize(("zone", "day"), AUTUMNS)

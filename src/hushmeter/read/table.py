@@ -121,8 +121,8 @@ def read_plan(task: Task, table: PlannedTable) -> Series:
         zone=task.options.tz or plan.time.zone,
         mains="metered" if plan.values else "sum of sub-meters",
         complete=task.options.changes == "no" or table.regular,
-        # A run that overlaps a divided row moves one reading more.
-        reach=int(any((piece.share < 1).any() for piece in pieces)),
+        # A run moves both readings of every divided row that it overlaps, which may be all of them.
+        reach=max(int((piece.share < 1).sum()) // 2 for piece in pieces),
     )
     if task.options.changes == "yes":
         return _of_changes(task, series)
