@@ -201,6 +201,9 @@ def test_bills_as_json(released):
 def test_wrong_use_of_the_helpers(released, tmp_path):
     _, out, _ = released
     assert "has no manifest.json" in run("fleet-stats", tmp_path, expect=1).stderr
+    (tmp_path / "plain.csv").write_text("a,b\n1,2\n")
+    refused = run("fleet-stats", tmp_path / "plain.csv", expect=1).stderr
+    assert "is neither a calendar release nor a restored file" in refused
     assert "has no column" in run("fleet-stats", out, "--by", "feeder", expect=2).stderr
     assert "must divide a day" in run(
         "synth-fleet", "--interval", 7, "-o", tmp_path / "x", expect=2

@@ -42,8 +42,10 @@ def test_other_terms_and_other_files_are_refused(tmp_path):
     with pytest.raises(DataError, match="begun with other options"):
         State(tmp_path / "s.db", make_terms(every="30min").describe())
     (tmp_path / "t.db").write_text("not a database, but a text of some length " * 40)
+    (tmp_path / "t.db").chmod(0o644)
     with pytest.raises(DataError, match=r"t\.db cannot be used"):
         State(tmp_path / "t.db", make_terms().describe())
+    assert (tmp_path / "t.db").stat().st_mode & 0o777 == 0o644
 
 
 @pytest.mark.parametrize(

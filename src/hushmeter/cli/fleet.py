@@ -280,7 +280,8 @@ def fleet_stats(
     if output is not None:
         table_format(output)
         refuse_overwrite(output, force)
-    summarise = summarise_estimates if holds_estimates(folder) else summarise_fleet
+    of_estimates = folder.is_file() or holds_estimates(folder)
+    summarise = summarise_estimates if of_estimates else summarise_fleet
     summary = summarise(folder, by, every, price_per_kwh=energy_price)
     files = [] if output is None else [output]
     if output is not None:

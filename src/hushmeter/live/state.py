@@ -478,10 +478,11 @@ def _lock(path: Path) -> FileLock:
     with one_sentence(path, "used"):
         make_folder(path.parent)
         # The state holds the means of windows, so only its owner may read it. SQLite gives the
-        # mode of the database to its other files.
+        # mode of the database to its other files. The mode of another file is not ours to change.
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            os.fchmod(descriptor, 0o600)
+            if os.fstat(descriptor).st_size == 0 or _fact(path, "schema") is not None:
+                os.fchmod(descriptor, 0o600)
         finally:
             os.close(descriptor)
         return take_lock(
@@ -495,11 +496,15 @@ def _lock(path: Path) -> FileLock:
 
 def _owner(path: Path) -> str:
     """Return the number of the process that uses a state, which it wrote into the state."""
+    return _fact(path, "process") or "unknown"
+
+
+def _fact(path: Path, name: str) -> str | None:
+    """Return a fact of a state that another process may use; None if it is not there."""
     with suppress(sqlite3.DatabaseError), closing(_read_only(path)) as db:
-        row = db.execute("SELECT value FROM facts WHERE name = 'process'").fetchone()
-        if row is not None:
-            return str(row[0])
-    return "unknown"
+        row = db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+        return None if row is None else str(row[0])
+    return None
 
 
 def _read_only(path: Path) -> sqlite3.Connection:
