@@ -28,7 +28,7 @@ from hushmeter.formatting import short_duration
 from hushmeter.home import Home
 from hushmeter.learn.homes import learn_home
 from hushmeter.noise import Laplace
-from hushmeter.plot.figure import BLUE, GREEN, GREY, ORANGE, RED, new_figure, save_figure
+from hushmeter.plot import BLUE, GREEN, GREY, ORANGE, RED, new_figure, save_figure
 from hushmeter.read import read_home_recording
 from hushmeter.scoring import bootstrap_intervals, score
 from hushmeter.study.figures import busiest_circuits, label_circuits

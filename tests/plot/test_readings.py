@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hushmeter as hm
-from hushmeter.plot.figure import save_figure
+from hushmeter.plot import save_figure
 from hushmeter.plot.readings import (
     MOST_CUT_OUT,
     NAMES,

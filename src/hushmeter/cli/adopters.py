@@ -111,8 +111,8 @@ def battery(
     from hushmeter.battery.guarantee import BatteryCase, Prices, expect_year, horizon_readings
     from hushmeter.checks import seconds
     from hushmeter.files import json_text, refuse_overwrite, write_text
+    from hushmeter.plot import save_figures
     from hushmeter.plot.adopters import draw_battery
-    from hushmeter.plot.figure import save_figures
     from hushmeter.privacy.units import metered, with_longest_runs
 
     check_seed(seed)
@@ -322,7 +322,7 @@ def price(
     """
     from hushmeter.behaviour.profiles import read_profiles
     from hushmeter.files import refuse_overwrite
-    from hushmeter.plot.figure import figure_place
+    from hushmeter.plot import figure_place
     from hushmeter.price import HARM, price_menu, vary_menu
 
     if output is not None:
@@ -502,8 +502,8 @@ def _write(
 ) -> list[str]:
     """Write the figure with its data, and the result as JSON beside it."""
     from hushmeter.files import json_text, write_text
+    from hushmeter.plot import figure_place, save_figure
     from hushmeter.plot.adopters import draw_menu
-    from hushmeter.plot.figure import figure_place, save_figure
 
     folder, name = figure_place(output, "prices")
     columns = ["odds", "epsilon", "mechanism", "every_s", "hourly_noise_w", "forecast_w"]

@@ -419,8 +419,8 @@ def _draw(
 ) -> list[str]:
     """Draw privacy against error for every purpose, and write the numbers behind the figure."""
     from hushmeter.advice.planner import find_front
+    from hushmeter.plot import figure_place, save_figure
     from hushmeter.plot.adopters import draw_front
-    from hushmeter.plot.figure import figure_place, save_figure
     from hushmeter.releases.labels import HOURLY_COST
     from hushmeter.releases.purposes import PURPOSES
 

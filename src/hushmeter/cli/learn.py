@@ -158,7 +158,7 @@ def _next(file: Path, options: ReadOptions, trace: Trace) -> str:
 
 def _refuse_overwrite(output: Path, force: bool) -> None:
     from hushmeter.files import refuse_overwrite
-    from hushmeter.plot.figure import figure_place
+    from hushmeter.plot import figure_place
 
     folder, name = figure_place(output, "trace")
     for suffix in ("png", "svg", "csv"):
@@ -167,7 +167,7 @@ def _refuse_overwrite(output: Path, force: bool) -> None:
 
 def _draw_readings(found: Inspection, file: Path, output: Path, force: bool) -> list[str]:
     """Draw days and hours with the findings marked, or a line for short or coarse readings."""
-    from hushmeter.plot.figure import figure_place, save_figure
+    from hushmeter.plot import figure_place, save_figure
     from hushmeter.plot.readings import draw_findings, draw_trace, has_days
 
     folder, name = figure_place(output, "trace")
@@ -554,7 +554,7 @@ def _report(learnt: LearntHome, trace: Trace, recording: Recording, files: list[
 def _draw_circuits(learnt: LearntHome, trace: Trace, output: Path, force: bool) -> list[str]:
     """Draw the power of every circuit with its threshold, beside the file of the home."""
     from hushmeter.plot import readings as plot_readings
-    from hushmeter.plot.figure import save_figure
+    from hushmeter.plot import save_figure
 
     assert trace.power is not None
     assert trace.names is not None

@@ -253,8 +253,8 @@ def _value(raw: float) -> str:
 
 
 def _draw(curves: BoundCurves, home: str, output: Path, force: bool) -> list[str]:
+    from hushmeter.plot import figure_place, save_figure
     from hushmeter.plot.accuracy import draw_bounds
-    from hushmeter.plot.figure import figure_place, save_figure
 
     title = f"One-shot accuracy on {Path(home).stem}, {_at_most(curves)} a reading"
     folder, name = figure_place(output, "bounds")
@@ -497,8 +497,8 @@ def cluster(
     from hushmeter.behaviour.profiles import read_profiles
     from hushmeter.behaviour.stability import measure_stability, noise_levels, staying_columns
     from hushmeter.files import write_table
+    from hushmeter.plot import save_figures
     from hushmeter.plot.adopters import draw_clusters
-    from hushmeter.plot.figure import save_figures
     from hushmeter.releases.restore import holds_estimates
 
     if holds_estimates(profiles):
@@ -561,8 +561,8 @@ def _cluster_released(
         released_columns,
     )
     from hushmeter.files import write_table
+    from hushmeter.plot import save_figure
     from hushmeter.plot.adopters import centres_columns, draw_centres
-    from hushmeter.plot.figure import save_figure
 
     check_seed(seed)
     _check_free(output, (*CENTRES, "days.csv"), force)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hushmeter.checks import FloatArray
-from hushmeter.plot.figure import (
+from hushmeter.plot import (
     BLUE,
     GREEN,
     GREY,

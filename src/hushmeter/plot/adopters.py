@@ -16,7 +16,7 @@ from hushmeter.battery.guarantee import mean_visibility
 from hushmeter.behaviour.stability import STABLE, LevelStability, ReleasedClusters, Stability, band
 from hushmeter.checks import FloatArray, IntArray
 from hushmeter.formatting import out_of_100, short_duration
-from hushmeter.plot.figure import (
+from hushmeter.plot import (
     BLUE,
     GREEN,
     GREY,

@@ -12,7 +12,7 @@ from hushmeter.checks import FloatArray
 from hushmeter.learn.habits import LocalReadings, clean, slot_length
 from hushmeter.learn.homes import LearntHome
 from hushmeter.learn.statements import Finding, Findings
-from hushmeter.plot.figure import (
+from hushmeter.plot import (
     BLUE,
     GREEN,
     GREY,

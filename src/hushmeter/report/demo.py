@@ -83,7 +83,7 @@ def make_demo(
     note: Callable[[str], None] = lambda _: None,
 ) -> Demo:
     """Simulate a household, release its readings in two ways, and write the page."""
-    from hushmeter.plot.figure import save_figure
+    from hushmeter.plot import save_figure
     from hushmeter.threat import what_is_left
 
     note("simulating a household")
@@ -108,7 +108,7 @@ def make_demo(
 
 def draw_before_after(trace: Trace, shared: list[Shared]) -> tuple[Figure, dict[str, Any]]:
     """Draw a week as metered, and each release of it; return the figure and its data."""
-    from hushmeter.plot.figure import BLUE, GREY, finish_figure, new_figure, panel_grid
+    from hushmeter.plot import BLUE, GREY, finish_figure, new_figure, panel_grid
 
     hours = trace.coarsen(3600.0)
     times = local_times(hours.times, ZONE)[SHOWN]

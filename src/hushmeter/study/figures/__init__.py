@@ -32,7 +32,7 @@ from hushmeter.learn.homes import (
     select_period,
 )
 from hushmeter.learn.segments import SEGMENTS, cut_segment
-from hushmeter.plot.figure import save_figure
+from hushmeter.plot import save_figure
 from hushmeter.privacy.units import resolve_unit
 from hushmeter.read import ReadOptions, read_home_recording
 from hushmeter.study.comparison import Comparison, Details

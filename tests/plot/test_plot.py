@@ -5,7 +5,7 @@ import pytest
 
 import hushmeter as hm
 from hushmeter.errors import InputError
-from hushmeter.plot.figure import figure_place, new_figure, plain_log_ticks, save_figure
+from hushmeter.plot import figure_place, new_figure, plain_log_ticks, save_figure
 
 
 @pytest.fixture
