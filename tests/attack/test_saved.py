@@ -81,7 +81,7 @@ def test_what_cannot_be_written_is_refused(tmp_path):
     class Odd:
         name = "odd"
         grid = std = 1.0
-        quantile = log_density = None
+        quantile = log_density = sample = None
 
     with pytest.raises(InputError, match="a Odd cannot be saved"):
         hm.attackers["hierarchical"](HOME, mechanism=Odd()).save(tmp_path / "a.npz")

@@ -162,7 +162,7 @@ def test_a_pull_has_its_stated_cost_and_is_not_free(rng):
     """For random outputs the likelihood ratio of two loads stays within the composed ε."""
     mechanism = hm.Laplace(1.0, 10.0, on_grid=True)
     battery = Battery(100.0, 100.0, efficiency=0.8, interval_s=3600.0)
-    control = Control("reserved", 40, 0.05, 1)
+    control = Control("reserved", 40, 0.05, 0)
     rate = mechanism.epsilon / mechanism.steps
     parts = _pulled(mechanism, UNIT.changes[0], battery, control)
     basic = sum(times * mechanism.epsilon_for(watts) for watts, times in parts)
@@ -216,7 +216,7 @@ def test_a_pull_that_rounds_at_every_half_pays_for_the_whole_step():
     mechanism = hm.Laplace(1.0, 1.0)
     unit = resolve_unit("change", interval_s=3600.0, size=1.0)
     battery = Battery(100.0, 100.0, efficiency=1.0, interval_s=3600.0)
-    control = Control("reserved", 2, 0.5, 1)
+    control = Control("reserved", 2, 0.5, 0)
     (_, _), (later, _) = _pulled(mechanism, unit.changes[0], battery, control)
     noises = [noise_of([1, 0], load, control, battery, 1.0) for load in ([0, 0], [-2, 0])]
     assert mechanism.steps == 2
@@ -226,7 +226,7 @@ def test_a_pull_that_rounds_at_every_half_pays_for_the_whole_step():
 
 def test_a_pull_beyond_the_efficiency_has_no_proof():
     """Drawn back from above by more than there is, the store falls below its start."""
-    control = Control("reserved", 2, 0.5, 1)
+    control = Control("reserved", 2, 0.5, 0)
     for efficiency, proved in ((0.26, True), (0.24, False)):
         battery = Battery(1e3, 1e3, efficiency=efficiency, interval_s=3600.0)
         load = hm.Trace([0.0, 0.0], 3600.0)

@@ -20,7 +20,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 from tests.read.spreadsheets import xlsx_bytes
-from tests.read.test_database import RECORDER
+from tests.read.test_home_automation import RECORDER
 
 from hushmeter.read import ReadOptions
 

@@ -50,7 +50,9 @@ def client():
 @pytest.fixture(scope="module")
 def schema(client):
     return schemathesis.openapi.from_url(
-        f"{client.base_url}/api/openapi.json", headers=dict(client.headers)
+        f"{client.base_url}/api/openapi.json",
+        headers=dict(client.headers),
+        timeout=PATIENCE_S,
     )
 
 

@@ -43,18 +43,14 @@ _SHOWN = 24
 """Most rows of a table that are printed."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Job:
     """The options that the commands that release a fleet share."""
 
     source: Annotated[str, given.SOURCE]
     ledger: Annotated[str, given.LEDGER]
-    output: Annotated[Path, given.NEW_FOLDER]
     stream: Annotated[str | None, given.STREAM] = None
     columns: Annotated[str | None, given.COLUMNS] = None
-    unit: Annotated[str | None, given.FILE_UNIT] = None
-    tz: Annotated[str | None, given.FILE_TZ] = None
-    decimal: Annotated[str | None, given.FILE_DECIMAL] = None
     load: Annotated[
         str | None,
         noise_option(
@@ -69,7 +65,11 @@ class Job:
     sign: Annotated[Path | None, given.job_option(help="Sign the manifest with this key.")] = None
     dry_run: Annotated[bool, given.DRY_RUN] = False
     resume: Annotated[bool, given.RESUME] = False
+    output: Annotated[Path, given.NEW_FOLDER]
     json: Annotated[bool, given.JSON] = False
+    unit: Annotated[str | None, given.FILE_UNIT] = None
+    tz: Annotated[str | None, given.FILE_TZ] = None
+    decimal: Annotated[str | None, given.FILE_DECIMAL] = None
     log_format: LogFormat = "text"
     metrics: MetricsFile = None
 
