@@ -193,7 +193,7 @@ def what_is_left(
     The attacker always answers. A statement is gone if no table can show it, or if two attacks
     fail: with 95 % confidence, the answer is right in at most one release out of ten or no more
     often than a guess; and somebody who suspects the statement and tests it directly is right at
-    most 55 times out of 100. The direct test compares means: of the hours of a load with the other
+    most 55 times out of 100. The direct test compares means: of the hours of a load with quiet
     hours, of an absence with other days, of weekends with working days. A guess at the time of a
     first or last use is right for many homes, so that only the direct test decides about it; it
     tells the usual day from the same day an hour later. Single runs of appliances are never gone:
