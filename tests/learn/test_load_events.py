@@ -47,7 +47,7 @@ def test_the_compiled_search_is_the_plain_one(seed, gap):
     if gap:
         watts[rng.integers(0, watts.size)] = np.nan
     edges = load_events.find_edges(watts, 60.0, 40.0)
-    found = load_events._compiled(load_events._match)(
+    found = load_events.compiled(load_events._match)(
         watts, edges.first, edges.last, edges.watts, edges.before, 60, (0.1, 0.2, 30.0)
     )
     np.testing.assert_array_equal(found, plain_match(watts, edges, 60))
@@ -101,7 +101,7 @@ def test_clusters_are_the_densest_balls(seed, count):
     rng = np.random.default_rng(seed)
     power = np.sort(rng.uniform(6, 7, count))
     duration = rng.uniform(3, 6, count)
-    found = load_events._compiled(load_events._densest)(power, duration, 5)
+    found = load_events.compiled(load_events._densest)(power, duration, 5)
     np.testing.assert_array_equal(found, plain_clusters(power, duration, 5))
 
 

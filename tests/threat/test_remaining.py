@@ -18,7 +18,7 @@ from hushmeter.learn.habits import Finding, clock, weekends
 from hushmeter.releases.purposes import OF_PURPOSE
 from hushmeter.releases.receipt import SCHEMA
 from hushmeter.threat import read_for_attack, released_findings, what_is_left
-from hushmeter.threat.remaining import RULES, _Cells, _make_test, _upper
+from hushmeter.threat.remaining import RULES, _Cells, _make_tests, _upper
 
 COOKS = ("fridge", "kettle", "microwave", "oven", "television")
 
@@ -201,13 +201,51 @@ def test_the_odds_of_the_direct_test_are_those_of_a_direct_attack(rng):
     cells = _Cells(np.arange(24 * 60, dtype=float), 1.0, np.zeros(24 * 60))
     load = np.where(cells.covers(18, 21), 30.0, 0.0)
     said = {"first_hour": 18, "end_hour": 21}
-    test = _make_test(Finding("returns", "", said, "sure"), replace(cells, watts=load))
+    (test,) = _make_tests(Finding("returns", "", said, "sure"), replace(cells, watts=load))
     noise = rng.normal(0, 500, (4000, load.size)) @ test.weights
     test.results.extend(noise.tolist())
     with_it, without = noise[:2000] + test.weights @ load, noise[2000:]
     right = np.mean([*(with_it > test.signal / 2), *(without <= test.signal / 2)])
     assert 0.6 < test.odds < 0.9
     assert abs(test.odds - right) < 4.9 * np.sqrt(0.25 / 4000)
+
+
+def hidden_by_other_use(kind):
+    """A statement that a comparison with all other hours or days does not show, and its cells."""
+    hours = np.arange(24 * 84, dtype=float) + 24 * 4  # From a Monday on
+    cells = _Cells(hours, 1.0, np.zeros(hours.size))
+    days, clock = np.divmod(hours, 24)
+    working = (days + 3) % 7 < 5
+    late = days >= 46
+    if kind == "returns":  # A storage heater uses as much at night as the load by day.
+        said = {"first_hour": 18, "end_hour": 20}
+        watts = np.where(clock < 7, 3000.0, 0.0)
+        watts[cells.covers(18, 20)] = watts[~cells.covers(18, 20)].mean()
+    elif kind == "workday-empty":  # Nobody is in at weekends either.
+        said = {"first_hour": 9, "end_hour": 17}
+        watts = np.where((clock >= 17) & (clock < 23), 1000.0, 100.0)
+    elif kind == "active-hours":  # The night uses as much as the day, as a heater does.
+        said = {"share_by_hour": [0.0] * 7 + [1.0] * 16 + [0.0]}
+        watts = np.where(clock < 7, 500 * 8 / 7, np.where(clock < 23, 500.0, 0.0))
+    elif kind == "change":  # Winter comes as the first use gets later.
+        said = {"date": "1970-02-16", "before_hour": 6.0, "after_hour": 8.0, "use": "first"}
+        watts = np.where(clock >= np.where(late, 8, 6), 1000.0, 0.0) + 1000.0 * late
+    else:  # The use of weekends begins with a strong load, that of working days slowly.
+        said = {"hour": 7.0, "weekend_hour": 9.0}
+        watts = np.where(working, 2.0 * clock, np.where(clock >= 9, 2000.0, 0.0))
+    return Finding(kind, "", said, "sure"), replace(cells, watts=watts)
+
+
+@pytest.mark.parametrize(
+    "kind", ["returns", "workday-empty", "active-hours", "change", "first-use"]
+)
+def test_other_use_does_not_hide_a_statement_from_the_direct_test(kind, rng):
+    one, cells = hidden_by_other_use(kind)
+    tests = _make_tests(one, cells)
+    noise = rng.normal(0, 1000, (500, cells.watts.size))
+    for test in tests:
+        test.results.extend((noise @ test.weights).tolist())
+    assert max(test.odds for test in tests) > 0.95
 
 
 @pytest.mark.parametrize("step_h", [0.25, 0.5, 1.0, 24.0])

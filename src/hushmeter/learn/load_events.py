@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from hushmeter.learn.habits import (
     LocalReadings,
     cell_length,
     clock,
+    compiled,
     length,
     slot_length,
 )
@@ -185,14 +185,7 @@ def _match(
 
 def _fast(loop: Callable[..., IntArray], steps: int) -> Any:
     """The loop, compiled if it has many steps: importing numba takes longer than a few."""
-    return loop if steps < FEW_STEPS else _compiled(loop)
-
-
-@cache
-def _compiled(loop: Callable[..., IntArray]) -> Any:
-    from numba import njit
-
-    return njit(cache=True)(loop)
+    return loop if steps < FEW_STEPS else compiled(loop)
 
 
 def pair_edges(

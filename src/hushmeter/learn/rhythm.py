@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 
 from hushmeter.checks import BoolArray, FloatArray, IntArray
@@ -23,6 +22,7 @@ from hushmeter.learn.habits import (
     NIGHT_H,
     QUARTER_S,
     LocalReadings,
+    compiled,
     slot_length,
 )
 from hushmeter.trace import SECONDS_PER_HOUR
@@ -291,7 +291,6 @@ def _pass(days: Days, chain: Chain, likelihood: FloatArray) -> _Passes:
     return _Passes(forward, backward, density, scale, change)
 
 
-@numba.njit(cache=True, nogil=True)
 def forward_backward(
     density: FloatArray, change: FloatArray, start: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -300,6 +299,15 @@ def forward_backward(
     `density` is the likelihood of both states and `change` the chance to leave a state at a slot,
     shape (D, S, 2) each; `start` is the chance of the second state before the first slot.
     """
+    passes: tuple[FloatArray, FloatArray, FloatArray]
+    passes = compiled(_both_passes)(density, change, start)
+    return passes
+
+
+def _both_passes(
+    density: FloatArray, change: FloatArray, start: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """The loop of `forward_backward`."""
     count, slots, _ = density.shape
     forward, backward = np.empty(density.shape), np.ones(density.shape)
     scale = np.empty((count, slots))
@@ -371,14 +379,13 @@ def _away(days: Days, run: _Passes) -> FloatArray:
     exceptions = np.array([1 - EXCEPTIONS, EXCEPTIONS])
     quiet = np.log(run.density @ exceptions).sum(axis=1)
     near = np.append(np.inf, np.diff(days.dates)) <= NEAR_DAYS
-    return np.asarray(_chain_of_days(np.exp(np.clip(quiet - lived, -50, 50)), near))
+    return np.asarray(compiled(_chain_of_days)(np.exp(np.clip(quiet - lived, -50, 50)), near))
 
 
 NEAR_DAYS = 3
 """Days between two complete days up to which an absence counts as one."""
 
 
-@numba.njit(cache=True, nogil=True)
 def _chain_of_days(odds: FloatArray, near: BoolArray) -> FloatArray:
     """Probability of every day to be one away, from its odds and from the days around it."""
     usual = LEAVES / (LEAVES + 1 - STAYS_AWAY)

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
-from itertools import zip_longest
+from itertools import chain
 from math import comb
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.special import betaincinv
@@ -41,6 +42,8 @@ MARGIN = 0.05
 """Share by which answers may exceed those of a guess."""
 MOVED_H, AROUND_H = 1.0, 3.0
 """How far the test of a usual time moves the days, and the hours around this time that it uses."""
+EVENING_H = 17.0, 22.0
+"""Hours in which most homes are in use [h]."""
 LONG_ABSENCE_DAYS = 10
 """Days away in a row from which on sums of months may show them."""
 SINGLE_RUNS_S = 60.0
@@ -190,7 +193,7 @@ def what_is_left(
     The attacker always answers. A statement is gone if no table can show it, or if two attacks
     fail: with 95 % confidence, the answer is right in at most one release out of ten or no more
     often than a guess; and somebody who suspects the statement and tests it directly is right at
-    most 55 times out of 100. The direct test compares means: of the hours of a load with the other
+    most 55 times out of 100. The direct test compares means: of the hours of a load with quiet
     hours, of an absence with other days, of weekends with working days. A guess at the time of a
     first or last use is right for many homes, so that only the direct test decides about it; it
     tells the usual day from the same day an hour later. Single runs of appliances are never gone:
@@ -204,7 +207,7 @@ def what_is_left(
     before = [f for f in stated.findings if f.kind in RULES]
     seeds = [int(seed) for seed in np.random.default_rng(rng).integers(0, 2**62, count)]
     found: list[tuple[Finding, ...]] = []
-    tests: list[_Test | None] = []
+    tests: list[tuple[_Test, ...]] = []
     for number, seed in enumerate(seeds if before else ()):
         # Tables without noise are the same in every release.
         if number == 0 or not promise.exact:
@@ -212,9 +215,9 @@ def what_is_left(
             answers, seen = _answers(release, zone), _attacked(release, zone)
             if not tests and seen is not None:
                 cells = _exact_cells(release, trace, zone)
-                tests = [_make_test(one, cells) for one in before]
-            for test in tests:
-                if test is not None and seen is not None:
+                tests = [_make_tests(one, cells) for one in before]
+            if seen is not None:
+                for test in chain.from_iterable(tests):
                     test.results.append(float(test.weights @ seen[0].readings))
         found.append(answers)
         if progress is not None:
@@ -222,8 +225,8 @@ def what_is_left(
     shown = _shown(promise)
     left = [
         _missing(one, shown, promise)
-        or _judge(one, _compare(one, found), None if test is None else test.odds, promise.exact)
-        for one, test in zip_longest(before, tests)
+        or _judge(one, _compare(one, found), _best_odds(tests, number), promise.exact)
+        for number, one in enumerate(before)
     ]
     return (*left, *_single_runs(promise, stated))
 
@@ -276,6 +279,26 @@ class _Cells:
         long = (stop - first) % 24 or 24.0
         return np.asarray((begin < long - 1e-6) | (24 - begin < self.step_h - 1e-6))
 
+    @property
+    def slot(self) -> IntArray:
+        """Number of every cell within its day."""
+        slots: IntArray = np.round(self.hours % 24 / self.step_h).astype(np.int64)
+        return slots % round(24 / self.step_h)
+
+    def profile(self, chosen: BoolArray) -> FloatArray:
+        """Mean of the chosen cells by their place in a day [W]; NaN where there is none."""
+        slots, own = round(24 / self.step_h), self.slot[chosen]
+        with np.errstate(invalid="ignore"):
+            means: FloatArray = np.bincount(own, self.watts[chosen], slots) / np.bincount(
+                own, minlength=slots
+            )
+        return means
+
+    def weigh(self, apart: FloatArray, chosen: BoolArray) -> FloatArray:
+        """Weights that multiply the mean of every place in a day by what is `apart` there."""
+        counts = np.maximum(np.bincount(self.slot[chosen], minlength=apart.size), 1)
+        return np.where(chosen, (apart / counts)[self.slot], 0.0)
+
 
 def _exact_cells(release: Release, trace: Trace, zone: str) -> _Cells:
     """What an attacker would see in a release without its noise."""
@@ -306,15 +329,33 @@ class _Test:
         return float(norm.cdf(self.signal / noise / 2))
 
 
-def _make_test(one: Finding, cells: _Cells) -> _Test | None:
-    """Test a statement by the means of the cells that show it; None where no cells do.
+def _best_odds(tests: Sequence[Sequence[_Test]], number: int) -> float | None:
+    """The odds of the best test of a statement; None where there is none."""
+    own = tests[number] if tests else ()
+    return max((test.odds for test in own), default=None)
+
+
+def _make_tests(one: Finding, cells: _Cells) -> tuple[_Test, ...]:
+    """Test a statement by the means of the cells that show it; nothing where no cells do.
 
     Somebody who suspects what the statement says compares the mean of some hours or days with that
     of others. At night there are no others: other homes draw more or less then.
     """
+    said = one.evidence
     if one.kind in USUAL_H:
-        return _test_hour(one, cells)
-    chosen, others = _compared(one, cells)
+        hours = (said["hour"], True), (said["weekend_hour"], False)
+        tests = [_test_hour(cells, hour, kind) for hour, kind in hours if hour is not None]
+    elif one.kind == "active-hours":
+        tests = [_test_even(cells)]
+    elif one.kind == "change":
+        tests = [_test_change(cells, said)]
+    else:
+        tests = [_test_means(one, cells, *groups) for groups in _compared(one, cells)]
+    return tuple(test for test in tests if test is not None)
+
+
+def _test_means(one: Finding, cells: _Cells, chosen: BoolArray, others: BoolArray) -> _Test | None:
+    """Compare the mean of the cells of a statement with that of others."""
     if not chosen.any() or not others.any():
         return None
     weights = chosen / chosen.sum()
@@ -327,75 +368,83 @@ def _make_test(one: Finding, cells: _Cells) -> _Test | None:
     return _Test(weights, share * abs(float(weights @ cells.watts)))
 
 
-def _compared(one: Finding, cells: _Cells) -> tuple[BoolArray, BoolArray]:
+def _compared(one: Finding, cells: _Cells) -> list[tuple[BoolArray, BoolArray]]:
     """Cells of which a statement says something, and those with which they are compared."""
     said, all_hours = one.evidence, cells.step_h < 24
-    days, every = cells.days(), np.ones(cells.hours.size, np.bool_)
+    days = cells.days()
     weekday = (days + 3) % 7
     working = weekday < 5
     if one.kind == "night":
         chosen = cells.covers(said["first_hour"], said["end_hour"]) & all_hours
-        return chosen, chosen
+        return [(chosen, chosen)]
     if one.kind == "away":
         dates = np.array(said["dates"], "datetime64[D]").astype(np.int64)
         chosen = np.isin(cells.days(DAY_STARTS_H if all_hours else 0), dates)
-        return chosen, ~chosen
+        return [(chosen, ~chosen)]
     if one.kind == "workday-empty":
         inside = cells.covers(said["first_hour"], said["end_hour"])
-        return inside & working, inside & ~working
-    if one.kind == "active-hours":
-        chosen = np.asarray(said["share_by_hour"])[(cells.hours % 24).astype(np.int64)] >= 0.5
-        return chosen, ~chosen
+        # Little use by day shows even where weekends are alike: it is compared with evenings too.
+        evening = working & cells.covers(*EVENING_H) & ~inside
+        return [(inside & working, inside & ~working), (inside & working, evening)]
     if one.kind == "returns":
         chosen = cells.covers(said["first_hour"], said["end_hour"])
-        return chosen, ~chosen
+        # A heater at night must not hide a load by day, so that quiet hours are compared.
+        usual = cells.profile(~chosen)[cells.slot]
+        quiet = usual <= np.median(usual[~chosen]) if not chosen.all() else ~chosen
+        return [(chosen, ~chosen & quiet)]
     if one.kind == "weekend":
-        return ~working, working
+        return [(~working, working)]
     if one.kind == "season":
         month = days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64) % 12
         high, low = ((month + 1 - said[f"{name}_month"]) % 12 < 3 for name in ("high", "low"))
-        return high, low
-    if one.kind == "weekly":
-        inside = np.any([cells.covers(a, b) for a, b in said["hours"]], axis=0)
-        kind = inside & (working == (said["weekday"] < 5))
-        return kind & (weekday == said["weekday"]), kind & (weekday != said["weekday"])
-    inside = every & all_hours
-    if said["use"] == "returns":
-        inside &= cells.covers(said["first_hour"], said["end_hour"])
-    else:
-        inside &= working & cells.covers(*sorted((said["before_hour"], said["after_hour"])))
-    later = days >= np.datetime64(said["date"], "D").astype(np.int64)
-    return inside & later, inside & ~later
+        return [(high, low)]
+    inside = np.any([cells.covers(a, b) for a, b in said["hours"]], axis=0)  # A weekly event
+    kind = inside & (working == (said["weekday"] < 5))
+    return [(kind & (weekday == said["weekday"]), kind & (weekday != said["weekday"]))]
 
 
-def _test_hour(one: Finding, cells: _Cells) -> _Test | None:
+def _test_hour(cells: _Cells, hour: float, working: bool) -> _Test | None:
     """Tell the usual day from the same day an hour later, by the hours around a first or last use.
 
     The weights are the differences of both, which is the best test under even noise.
     """
     if cells.step_h >= 24:
         return None
-    hour, working = _hour(one)
-    slots = round(24 / cells.step_h)
-    slot = np.round(cells.hours % 24 / cells.step_h).astype(np.int64) % slots
     chosen = ((cells.days() + 3) % 7 < 5) == working
     chosen &= cells.covers(hour - AROUND_H, hour + AROUND_H)
-    counts = np.maximum(np.bincount(slot[chosen], minlength=slots), 1)
-    usual = np.bincount(slot[chosen], cells.watts[chosen], slots) / counts
-    known = np.bincount(slot[chosen], minlength=slots) > 0
-    moved = max(1, round(MOVED_H / cells.step_h))
-    apart = np.where(known & np.roll(known, moved), usual - np.roll(usual, moved), 0.0)
-    if not apart.any():
+    usual = cells.profile(chosen)
+    later = np.roll(usual, max(1, round(MOVED_H / cells.step_h)))
+    apart = np.nan_to_num(usual - later)
+    return _matched(cells.weigh(apart, chosen), apart)
+
+
+def _test_even(cells: _Cells) -> _Test | None:
+    """Tell the usual day from one that uses as much in all its hours."""
+    every = np.ones(cells.hours.size, np.bool_)
+    usual = cells.profile(every)
+    apart = np.nan_to_num(usual - np.nanmean(usual))
+    return _matched(cells.weigh(apart, every), apart)
+
+
+def _test_change(cells: _Cells, said: dict[str, Any]) -> _Test | None:
+    """Compare the usual hours around a habit before and after the date of its change."""
+    if cells.step_h >= 24:
         return None
-    return _Test(np.where(chosen, (apart / counts)[slot], 0.0), float(apart @ apart))
+    days = cells.days()
+    if said["use"] == "returns":
+        inside = cells.covers(said["first_hour"], said["end_hour"])
+    else:
+        first, stop = sorted((said["before_hour"], said["after_hour"]))
+        inside = ((days + 3) % 7 < 5) & cells.covers(first - MOVED_H, stop + MOVED_H)
+    later = days >= np.datetime64(said["date"], "D").astype(np.int64)
+    new, old = inside & later, inside & ~later
+    apart = np.nan_to_num(cells.profile(new) - cells.profile(old))
+    return _matched(cells.weigh(apart, new) - cells.weigh(apart, old), apart)
 
 
-def _hour(one: Finding) -> tuple[float, bool]:
-    """The stated hour of working days, or of weekends if there is none, and which it is."""
-    hour = one.evidence["hour"]
-    if hour is None:
-        return float(one.evidence["weekend_hour"]), False
-    return float(hour), True
+def _matched(weights: FloatArray, apart: FloatArray) -> _Test | None:
+    """The best test of a difference of usual hours under even noise; None if they are equal."""
+    return _Test(weights, float(apart @ apart)) if apart.any() else None
 
 
 def _compare(before: Finding, found: Sequence[Sequence[Finding]]) -> BoolArray:
@@ -476,9 +525,10 @@ def _judge(before: Finding, answers: BoolArray, odds: float | None, exact: bool)
         f"{_of_100(chance)} times out of 100."
     )
     if odds is not None:
+        coin = "" if told else "; a coin is right 50 times"
         after += (
             f" Somebody who suspects it and tests it would be right {_of_100(odds)} times out of "
-            "100; a coin is right 50 times."
+            f"100{coin}."
         )
     verdict = "gone" if gone else "still there"
     return Remaining(before.kind, before.sentence, after, right / total, chance, verdict)

@@ -458,6 +458,7 @@ export default {
     "single days": "einzelne Tage",
     "days of the week": "Wochentage",
     "No simulated attack tests whether these tables show it.": "Kein simulierter Angriff prüft, ob diese Tabellen es zeigen.",
+    "Somebody who suspects it and tests it would be right {odds} times out of 100.": "Wer es vermutet und prüft, hätte {odds}-mal von 100 recht.",
     "Somebody who suspects it and tests it would be right {odds} times out of 100; a coin is right 50 times.": "Wer es vermutet und prüft, hätte {odds}-mal von 100 recht; eine Münze hat 50-mal recht.",
     "No table shows single days, but the sum of a month may show an absence of this length.": "Keine Tabelle zeigt einzelne Tage, aber die Summe eines Monats kann eine Abwesenheit dieser Länge zeigen.",
     "more than 99": "mehr als 99",

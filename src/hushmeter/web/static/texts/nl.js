@@ -448,6 +448,7 @@ export default {
     "single days": "afzonderlijke dagen",
     "days of the week": "dagen van de week",
     "No simulated attack tests whether these tables show it.": "Geen gesimuleerde aanval toetst of deze tabellen het tonen.",
+    "Somebody who suspects it and tests it would be right {odds} times out of 100.": "Wie het vermoedt en toetst, zou {odds} van de 100 keer gelijk hebben.",
     "Somebody who suspects it and tests it would be right {odds} times out of 100; a coin is right 50 times.": "Wie het vermoedt en toetst, zou {odds} van de 100 keer gelijk hebben; een munt heeft 50 keer gelijk.",
     "No table shows single days, but the sum of a month may show an absence of this length.": "Geen tabel toont afzonderlijke dagen, maar de som van een maand kan een afwezigheid van deze lengte tonen.",
     "more than 99": "meer dan 99",
