@@ -52,21 +52,20 @@ def test_a_missing_reading_is_a_gap():
     assert put(series(seconds)).public.gaps == 1
 
 
-def test_a_row_of_a_whole_day_is_a_gap_among_quarters():
+def test_a_row_of_a_whole_day_among_quarters_is_no_gap():
+    """No other row holds its energy, so that leaving it out would lose more than is allowed."""
     lengths = np.array([900.0] * 8 + [86_400.0] + [900.0] * 8)
     starts = np.cumsum(lengths) - lengths
-    found = put(series(starts, values=lengths, unit="Wh", energy=True, durations=lengths))
-    assert found.trace.interval_s == 900
-    assert found.public.gaps == 1
-    np.testing.assert_allclose(found.trace.readings, np.full(16, 3600.0))
-    assert "1 row of another length than 15 min was left out." in found.notes
+    with pytest.raises(DataError, match="1 of 17 rows with 85.7% of the values would be left out"):
+        put(series(starts, values=lengths, unit="Wh", energy=True, durations=lengths))
 
 
 def test_totals_over_the_same_time_are_left_out():
     starts = np.append(900.0 * np.arange(96), 0.0)
-    lengths = np.append(np.full(96, 900.0), 7200.0)
-    found = put(series(starts, durations=lengths))
-    assert len(found.trace) == 96
+    for length in (7200.0, 86_400.0):
+        found = put(series(starts, durations=np.append(np.full(96, 900.0), length)))
+        assert len(found.trace) == 96
+        assert "1 row of another length than 15 min was left out." in found.notes
 
 
 def test_two_lengths_side_by_side_are_refused():

@@ -313,7 +313,7 @@ def _usual_lengths(
     left = order[~near[order]]
     if left.size == 0:
         return order, durations, None
-    covered = _cover(times[kept], times[left], durations[left])
+    covered = _are_covered(times[left], durations[left], times[kept], usual)
     totals = (durations[left] >= TOTAL_ROWS * usual) | covered
     if kept.size == 0:
         raise task.error(f"has no reading of {short_duration(usual)}.")
@@ -333,19 +333,32 @@ def _usual_lengths(
     task.notes.append(
         count_of(left.size, f"row {other} was left out.", f"rows {other} were left out.")
     )
-    if task.options.interval_s is None:
-        return kept, durations, left[~totals]
-    # A length that many rows have is another series, unlike those of the sessions of a charger.
+    # A length that a person did not choose and that many rows have is another series.
     lengths, which, counts = np.unique(durations[left], return_inverse=True, return_counts=True)
-    rare = counts < max(lengths.size, 0.1 * order.size)
-    return kept, durations, left[rare[which] & ~covered]
+    other = counts >= max(lengths.size, 0.1 * order.size)
+    chosen = task.options.interval_s is not None
+    return kept, durations, left[~covered & ~(chosen & other[which])]
 
 
-def _cover(kept: IntArray, starts: IntArray, durations: FloatArray) -> BoolArray:
-    """True for rows within whose time a kept row begins."""
-    first = np.searchsorted(kept, starts)
-    last = np.searchsorted(kept, starts + (durations * SECOND).astype(np.int64))
-    covered: BoolArray = last > first
+def _are_covered(
+    starts: IntArray, durations: FloatArray, kept: IntArray, usual: float
+) -> BoolArray:
+    """True for rows of whose time the kept rows cover at least a half: they hold it once more."""
+    kept = np.unique(kept)
+    if kept.size == 0:
+        return np.zeros(starts.size, dtype=np.bool_)
+    own = np.append(np.minimum(np.diff(kept) / SECOND, usual), usual)
+    before = np.append(0.0, np.cumsum(own))
+
+    def time_until(moments: IntArray) -> FloatArray:
+        """Seconds that the kept rows cover before each of some moments."""
+        last = np.searchsorted(kept, moments, side="right") - 1
+        inside = np.minimum((moments - kept[last]) / SECOND, own[last])
+        seconds: FloatArray = np.where(last < 0, 0.0, before[last] + inside)
+        return seconds
+
+    ends = starts + np.rint(durations * SECOND).astype(np.int64)
+    covered: BoolArray = time_until(ends) - time_until(starts) >= 0.5 * durations
     return covered
 
 
