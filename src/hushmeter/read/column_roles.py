@@ -43,7 +43,7 @@ from hushmeter.read.headers import (
 from hushmeter.read.recording import Task
 from hushmeter.read.source import refuse_faults
 from hushmeter.read.text_table import RawTable
-from hushmeter.read.times import find_zone, read_clock, read_stamps, split_range
+from hushmeter.read.times import find_order, find_zone, read_clock, read_stamps, split_range
 
 PHASE_MARK = re.compile(
     r"(?i)(?:\bl|phase[ _]?|phs|fase[ _]?)([1-3abc])\b|[(_ -]([abc])\)?(?:\s*\(|$)"
@@ -78,6 +78,22 @@ class Plan:
 
 
 def plan_times(task: Task, columns: Sequence[Column]) -> TimePlan:
+    """Find the columns of the times, and the order of day and month in all of them."""
+    plan = _time_columns(task, columns)
+    plan.day_first = _order_of(columns)
+    return plan
+
+
+def _order_of(columns: Sequence[Column]) -> bool | None:
+    """The order of day and month that all times of a table show together."""
+    written: list[Any] = []
+    for column in columns:
+        ends = split_range(column.data) if column.kind == "range" else None
+        written += ends or ([column.data] if column.kind in ("time", "date") else [])
+    return find_order(written) if len(written) > 1 else None
+
+
+def _time_columns(task: Task, columns: Sequence[Column]) -> TimePlan:
     """Find the columns of the times."""
     if task.options.time_column is not None:
         chosen = find_named(task, columns, task.options.time_column)
@@ -657,6 +673,7 @@ def _by_layout(task: Task, raw: RawTable, layout: Layout) -> tuple[RawTable, Pla
     time = TimePlan(named[layout.time], stamp=layout.stamp, zone=layout.tz)
     if layout.end is not None:
         time.end_date = named[layout.end]
+    time.day_first = _order_of(columns)
     if time.date.kind == "date":
         time.clock = next((c for c in columns if c.kind == "clock"), None)
     skip = layout.ignore | {layout.time, *layout.values}

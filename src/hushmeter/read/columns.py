@@ -432,6 +432,8 @@ class TimePlan:
     end_clock: Column | None = None
     stamp: str = "start"
     zone: str | None = None  # Zone that a header names
+    # The order of day and month in all times of the table; None if no row shows it
+    day_first: bool | None = None
 
     @property
     def names(self) -> set[str]:
@@ -460,13 +462,14 @@ def read_row_times(task: Task, plan: TimePlan) -> RowTimes:
     ends = split_range(data) if plan.date.kind == "range" else None
     if plan.date.kind == "number" and is_text(data):
         data = arrow_array(to_numbers(data, plan.date.decimal)[0])
-    stamps = read_stamps(data if ends is None else ends[0], task.path, task.options.tz)
+    starts = data if ends is None else ends[0]
+    stamps = read_stamps(starts, task.path, task.options.tz, plan.day_first)
     written = stamps.ns if stamps.written is None else stamps.written
     clock = RowTimes(
         stamps.ns, stamps.good, stamps.aware, written, plan.stamp, remark=stamps.remark
     )
     if ends is not None:
-        clock.ends = _range_end(task, ends[1], stamps.ns)
+        clock.ends = _range_end(task, ends[1], stamps.ns, plan.day_first)
     if plan.clock is not None:
         _add_clock(task, clock, plan)
     if plan.end_date is not None and clock.ends is None:
@@ -474,11 +477,13 @@ def read_row_times(task: Task, plan: TimePlan) -> RowTimes:
     return clock
 
 
-def _range_end(task: Task, column: Any, starts: IntArray) -> IntArray:
+def _range_end(
+    task: Task, column: Any, starts: IntArray, day_first: bool | None = None
+) -> IntArray:
     """The end of a range: a whole time, or a clock on the day of its start."""
     clock = read_clock(column)
     if clock is None:
-        return read_stamps(column, task.path, task.options.tz).ns
+        return read_stamps(column, task.path, task.options.tz, day_first).ns
     lengths = (clock[0] * SECOND - starts) % DAY_NS
     usual = int(np.median(lengths[lengths > 0])) if (lengths > 0).any() else DAY_NS
     # Before the hour that the clock shows twice, a range seems to end before it starts.
@@ -548,7 +553,7 @@ def _add_number(clock: RowTimes, column: Column, dates: IntArray) -> None:
 def _add_end(task: Task, clock: RowTimes, plan: TimePlan) -> None:
     """Add the ends of intervals, on the clock of the starts."""
     assert plan.end_date is not None
-    ends = read_stamps(plan.end_date.data, task.path, task.options.tz)
+    ends = read_stamps(plan.end_date.data, task.path, task.options.tz, plan.day_first)
     moments = ends.ns
     if plan.end_clock is not None:
         found = read_clock(plan.end_clock.data)

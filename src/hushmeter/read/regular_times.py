@@ -616,8 +616,7 @@ def _refuse_fall(task: Task, counter: FloatArray, moments: IntArray, name: str) 
         when = iso(np.datetime64(int(moments[int(np.argmin(rise))]), "ns"))
         raise task.error(
             f": the counter ({name}) falls after {when}, as it does when a meter is "
-            "exchanged; cut the file there, or state that the values are energies of single "
-            "intervals (`counter=no`)."
+            "exchanged; cut the file there, or leave `counter=yes` out if it is no counter."
         )
 
 
