@@ -219,3 +219,11 @@ def test_a_late_logger_keeps_its_interval():
     rows = "".join(f"{t:.1f},{100 + i % 7}\n" for i, t in enumerate(drift))
     recording = read_bytes(f"timestamp,watts\n{rows}".encode(), "meter.csv", ReadOptions())
     assert recording.trace.interval_s == 60.3
+
+
+def test_sessions_at_any_time_have_no_stated_length():
+    """The share of times that fall near a multiple of the stated length may be large by chance."""
+    seconds = np.cumsum(np.tile([7.1, 15.9, 11.8, 2.2, 9.6, 23.5], 12)) * 3600
+    sessions = series(seconds, values=np.full(72, 12.0), unit="kWh", factor=1000.0, energy=True)
+    with pytest.raises(DataError, match="follow no interval"):
+        assemble(Task(PATH, ReadOptions(reading_length="1h")), sessions)

@@ -305,3 +305,20 @@ def test_other_documents_are_refused(document, sentence):
     with pytest.raises(DataError, match=sentence) as caught:
         read_json(document)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("beside", "sentence"),
+    [
+        ({"meterType": "Production"}, "is produced .*meterType: Production"),
+        ({"currency": "EUR"}, "is a price.*currency: EUR"),
+        ({"measure": "Puissance maximale"}, "is the largest power.*Puissance maximale"),
+    ],
+)
+def test_what_stands_beside_the_values_outranks_a_stated_unit(beside, sentence):
+    document = {**beside, "values": records(value="value")}
+    for options in ({}, {"unit": "kWh"}, {"value_column": "value", "unit": "W"}):
+        with pytest.raises(DataError, match=sentence):
+            read_json(document, **options)
+    used = {"currency": "EUR", "values": records(value="consumption_kwh")}
+    np.testing.assert_allclose(read_json(used).watts, VALUES * 2000)

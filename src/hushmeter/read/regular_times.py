@@ -145,7 +145,12 @@ def place(task: Task, timing: Timing) -> Placement:
         interval = _longest_rows(moments, interval)
     if chosen_s is not None and lengths is None and moments.size > 1:
         found = timing.interval_s or _interval(task, moments, None)
-        _refuse_longer(task, chosen_s, found, interval if timing.energy else 0.0)
+        longest = interval if timing.energy else 0.0
+        if alone and not timing.counter and found > LONGEST_PAUSE * chosen_s:
+            # Energies of sessions at any time are no readings of the length that a person states.
+            _refuse_irregular(task, np.diff(moments) / SECOND / found, found)
+            longest = found
+        _refuse_longer(task, chosen_s, found, longest)
     _refuse_long(task, interval)
     placed = Placement(
         kept, interval, int(moments[0]), 0, None, repeated, backward, lengths=lengths, lost=lost
