@@ -35,6 +35,8 @@ MONTH_FIRST = (
     r"^\s*(?P<b>[^\d\s.,/-]{3,10})\.?\s+(?P<a>\d{1,2}),?\s+(?P<c>\d{4})"
     r"(?:(?:T|\s+|,\s*)" + CLOCK + r")?" + ZONE + r"\s*$"
 )
+# A dash between a date and its clock: 13/6/2023-14:00 has no offset.
+DASHED = r"^\s*(?P<a>\d{1,2})[-/.](?P<b>\d{1,2})[-/.](?P<c>\d{4})-" + CLOCK + r"(?P<z>Z)?\s*$"
 RANGE = re.compile(r"(.*\d)\s*(?:\bto\b|\s-\s|–|(?<=\d)-(?=\d{1,2}:))\s*(.*\d.*)")
 OFFSET = re.compile(r"\d[-/.]\d.*\d-(?:0?\d|1[0-2]):(?:00|30)$")
 DIGITS = {8: (1, 1, 1), 10: (1, 1, 1, 1), 12: (1, 1, 1, 1, 1), 14: (1, 1, 1, 1, 1, 1)}
@@ -128,7 +130,7 @@ def split_range(column: Any) -> tuple[Any, Any] | None:
     if not types.is_string(column.type):
         return None
     first = _first(column)
-    if not isinstance(first, str) or RANGE.fullmatch(first) is None:
+    if not isinstance(first, str) or RANGE.fullmatch(first) is None or re.match(DASHED, first):
         return None
     matches = [RANGE.fullmatch(text) if text else None for text in column.to_pylist()]
     found = [m for m in matches if m is not None]
@@ -267,7 +269,13 @@ def _match(column: Any) -> tuple[Any, Any] | None:
     plain = _plain(column)
     bare = pc.replace_substring_regex(plain, REMARK, "")
     dated = pc.replace_substring_regex(bare, "^" + weekday(), "")
-    tries = (DATE_FIRST, plain), (MONTH_FIRST, bare), (DATE_FIRST, dated), (MONTH_FIRST, dated)
+    tries = (
+        (DASHED, plain),
+        (DATE_FIRST, plain),
+        (MONTH_FIRST, bare),
+        (DATE_FIRST, dated),
+        (MONTH_FIRST, dated),
+    )
     for pattern, plain in tries:
         parts = pc.extract_regex(plain, pattern)
         if _valid(parts).any():
