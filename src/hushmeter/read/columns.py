@@ -68,6 +68,7 @@ class Column:
     # Where cells carry a unit of their own: `cell_unit` in one unit of every cell
     factors: FloatArray | None = None
     cell_unit: str | None = None  # W or Wh, where cells carry a unit of their own
+    counts_hours: bool = False  # True for the hours of the dates beside it, whatever its name
 
     @cached_property
     def meaning(self) -> Meaning:
@@ -161,7 +162,30 @@ def classify(task: Task, raw: RawTable) -> list[Column]:
         if column.kind == "number" and is_unix(column) and _are_dates(task, column):
             column.kind = "date"
         columns.append(column)
+    _find_hours(columns)
     return _with_directions(columns)
+
+
+def _find_hours(columns: Sequence[Column]) -> None:
+    """Mark the hours beside the only column of dates, where no name says which column has them.
+
+    They are whole numbers 0 … 23 or 1 … 24 that rise by one from row to row of a date.
+    """
+    dates = [c for c in columns if c.kind == "date"]
+    timed = any(c.kind in ("time", "clock", "range") or is_number_of_day(c) for c in columns)
+    if len(dates) != 1 or timed:
+        return
+    codes = one_array(dates[0].data.dictionary_encode()).indices
+    same = np.diff(as_numpy(codes, -1)) == 0
+    for column in columns:
+        if column.kind != "number" or column.meaning.unit is not None:
+            continue
+        values, _ = to_numbers(column.data, column.decimal)
+        apart = np.diff(values)[same]
+        whole = np.array_equal(np.unique(values) - values.min(initial=25), np.arange(24))
+        if whole and values.min() in (0, 1) and bool(np.isin(apart, (0, 1)).all()):
+            column.counts_hours = True
+            return
 
 
 def _with_directions(columns: list[Column]) -> list[Column]:
@@ -290,7 +314,8 @@ def _are_as_large_as_times(column: Column) -> bool:
 
 def is_number_of_day(column: Column) -> bool:
     """True for whole numbers up to 300 under a header such as Hour or Period."""
-    if column.kind != "number" or not has_word(column.name, "numbers_of_day"):
+    named = column.counts_hours or has_word(column.name, "numbers_of_day")
+    if column.kind != "number" or not named:
         return False
     values, odd = to_numbers(column.data, column.decimal)
     known = values[np.isfinite(values)]
