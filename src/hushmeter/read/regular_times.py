@@ -340,9 +340,9 @@ def _usual_lengths(
     )
     # A length that a person did not choose and that many rows have is another series.
     lengths, which, counts = np.unique(durations[left], return_inverse=True, return_counts=True)
-    other = counts >= max(lengths.size, 0.1 * order.size)
+    many = counts >= max(lengths.size, 0.1 * order.size)
     chosen = task.options.interval_s is not None
-    return kept, durations, left[~covered & ~(chosen & other[which])]
+    return kept, durations, left[~covered & ~(chosen & many[which])]
 
 
 def _are_covered(
