@@ -281,6 +281,6 @@ def test_a_counter_of_the_day_is_no_energy_of_an_interval(tmp_path, counter, uni
     for i in range(hours):
         time = np.datetime64("2025-09-01T00:00") + i * np.timedelta64(1, "h")
         rows.append(f"{time},{i % 24 * 0.4 * scale:.1f}")
-    path = write(tmp_path, "\n".join([*rows[:1 + hours], f"2025-09-0{1 + hours // 24},0"]))
+    path = write(tmp_path, "\n".join([*rows[: 1 + hours], f"2025-09-0{1 + hours // 24},0"]))
     with pytest.raises(DataError, match=r"begins again near zero.*does not begin again"):
         read_meter(path, tz="Europe/Rome", counter=counter)
