@@ -305,3 +305,14 @@ def test_the_total_of_the_length_of_a_row_is_read(tmp_path):
     for need_circuits in (False, True):
         with pytest.raises(DataError, match="clearly that of the meter: it may be 'First Total"):
             read_home_recording(path, need_circuits=need_circuits)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_hours_beside_dates_need_no_known_name(save, first):
+    rows = [f"2024-05-{d:02};{h};{0.1 + 0.01 * (7 * h % 24):.2f}"
+            for d in (1, 2, 3) for h in range(first, first + 24)]  # fmt: skip
+    text = "\n".join(["Datums;Stunda;Patēriņš (kWh)", *rows])
+    found = read_recording(save(text.encode()), ReadOptions(tz="Europe/Riga"))
+    assert found.public.start == np.datetime64("2024-04-30T21:00")
+    assert found.public.readings == 72
+    assert found.trace.interval_s == 3600

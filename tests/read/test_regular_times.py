@@ -52,21 +52,20 @@ def test_a_missing_reading_is_a_gap():
     assert put(series(seconds)).public.gaps == 1
 
 
-def test_a_row_of_a_whole_day_is_a_gap_among_quarters():
+def test_a_row_of_a_whole_day_among_quarters_is_no_gap():
+    """No other row holds its energy, so that leaving it out would lose more than is allowed."""
     lengths = np.array([900.0] * 8 + [86_400.0] + [900.0] * 8)
     starts = np.cumsum(lengths) - lengths
-    found = put(series(starts, values=lengths, unit="Wh", energy=True, durations=lengths))
-    assert found.trace.interval_s == 900
-    assert found.public.gaps == 1
-    np.testing.assert_allclose(found.trace.readings, np.full(16, 3600.0))
-    assert "1 row of another length than 15 min was left out." in found.notes
+    with pytest.raises(DataError, match=r"1 of 17 rows with 85\.7% of the values would"):
+        put(series(starts, values=lengths, unit="Wh", energy=True, durations=lengths))
 
 
 def test_totals_over_the_same_time_are_left_out():
     starts = np.append(900.0 * np.arange(96), 0.0)
-    lengths = np.append(np.full(96, 900.0), 7200.0)
-    found = put(series(starts, durations=lengths))
-    assert len(found.trace) == 96
+    for length in (7200.0, 86_400.0):
+        found = put(series(starts, durations=np.append(np.full(96, 900.0), length)))
+        assert len(found.trace) == 96
+        assert "1 row of another length than 15 min was left out." in found.notes
 
 
 def test_two_lengths_side_by_side_are_refused():
@@ -156,7 +155,9 @@ def test_a_pause_of_a_counter_is_a_gap(save):
 
 def test_a_counter_that_falls_is_refused(save):
     values = 0.1 * np.concatenate([np.arange(9000, 9100), np.arange(50)])
-    with pytest.raises(DataError, match=r"falls after 2024-01-02T00:45:00Z.*`counter=no`"):
+    with pytest.raises(
+        DataError, match=r"near zero, first at 2024-01-02T01:00:00Z.*cut the file there"
+    ):
         read_recording(save(register(values)))
 
 
@@ -218,3 +219,11 @@ def test_a_late_logger_keeps_its_interval():
     rows = "".join(f"{t:.1f},{100 + i % 7}\n" for i, t in enumerate(drift))
     recording = read_bytes(f"timestamp,watts\n{rows}".encode(), "meter.csv", ReadOptions())
     assert recording.trace.interval_s == 60.3
+
+
+def test_sessions_at_any_time_have_no_stated_length():
+    """The share of times that fall near a multiple of the stated length may be large by chance."""
+    seconds = np.cumsum(np.tile([7.1, 16.0, 10.0, 3.9, 9.9, 14.0], 12)) * 3600
+    sessions = series(seconds, values=np.full(72, 12.0), unit="kWh", factor=1000.0, energy=True)
+    with pytest.raises(DataError, match="follow no interval"):
+        assemble(Task(PATH, ReadOptions(reading_length="1h")), sessions)

@@ -241,6 +241,25 @@ def test_a_market_document_has_positions():
     np.testing.assert_allclose(found.watts, VALUES * 2000)
 
 
+@pytest.mark.parametrize("stated", ["resolution", "end", "offset"])
+def test_points_of_several_days_follow_their_position(stated):
+    """The ends of a period are no times of its points, and its length gives their interval."""
+    periods = []
+    for first in range(0, VALUES.size, 24):
+        start, end = STARTS[first], STARTS[first] + np.timedelta64(12, "h")
+        bounds = {"start": f"{start}Z", "end": f"{end}Z"}
+        if stated == "offset":
+            bounds["start"] = f"{start + np.timedelta64(2, 'h')}+02:00"
+        points = [{"position": i, "quantity": float(v)}
+                  for i, v in enumerate(VALUES[first : first + 24], 1)]  # fmt: skip
+        period = {"timeInterval": bounds, "Point": points}
+        periods.append(period if stated == "end" else {"resolution": "PT30M", **period})
+    found = read_json({"TimeSeries": [{"unit": "kWh", "Period": periods}]})
+    assert found.public.start == STARTS[0]
+    assert found.public.gaps == 0
+    np.testing.assert_allclose(found.watts, VALUES * 2000)
+
+
 def test_the_unit_must_be_stated():
     document = {"results": records(value="consumption")}
     with pytest.raises(DataError, match=r"does not state the unit of 'consumption'.*`unit="):
@@ -286,3 +305,20 @@ def test_other_documents_are_refused(document, sentence):
     with pytest.raises(DataError, match=sentence) as caught:
         read_json(document)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("beside", "sentence"),
+    [
+        ({"meterType": "Production"}, "is produced .*meterType: Production"),
+        ({"currency": "EUR"}, "is a price.*currency: EUR"),
+        ({"measure": "Puissance maximale"}, "is the largest power.*Puissance maximale"),
+    ],
+)
+def test_what_stands_beside_the_values_outranks_a_stated_unit(beside, sentence):
+    document = {**beside, "values": records(value="value")}
+    for options in ({}, {"unit": "kWh"}, {"value_column": "value", "unit": "W"}):
+        with pytest.raises(DataError, match=sentence):
+            read_json(document, **options)
+    used = {"currency": "EUR", "values": records(value="consumption_kwh")}
+    np.testing.assert_allclose(read_json(used).watts, VALUES * 2000)

@@ -239,3 +239,19 @@ def test_the_explanation_ends_with_a_refusal(portal):
 def test_the_explanation_names_the_format(save, samples):
     path = save(samples.green_button(), "feed.xml")
     assert any("greenbutton" in line for line in explain(path, ReadOptions()))
+
+
+@pytest.mark.parametrize(
+    ("encoding", "header"),
+    [
+        ("cp949", "날짜,전력사용량(kWh),기온(°C)"),
+        ("cp932", "日時,使用量(kWh),気温(°C)"),
+        ("gb18030", "日期,用电量(kWh),温度(°C)"),
+    ],
+)
+def test_code_pages_of_east_asia(tmp_path, encoding, header):
+    rows = [f"2024-06-01 {h:02}:00,0.{7 * h % 24:03},{h}.5" for h in range(24)]
+    path = tmp_path / "meter.csv"
+    path.write_bytes("\n".join([header, *rows]).encode(encoding))
+    found = read_recording(path, ReadOptions(tz="Asia/Seoul"))
+    assert found.watts.sum() == pytest.approx(276)

@@ -254,3 +254,33 @@ def test_rows_of_one_tariff_with_different_values_for_a_time_are_refused():
     np.testing.assert_allclose(read_text(text).watts[:48], KWH * 2000)
     with pytest.raises(DataError, match="several different values for one time"):
         read_text(text + "2024-01-08 05:00;day;9.5\n")
+
+
+def test_all_columns_of_dates_show_their_order(tmp_path):
+    """Starts on the first of a month fit both orders; the ends beside them show which it is."""
+    months = [f"900,{m}/1/23,{m}/28/23" for m in range(1, 13)]
+    path = write(tmp_path, "\n".join(["kWh,Start,End", *months]))
+    with pytest.raises(DataError, match="readings are 31 days long"):
+        read_meter(path, tz="Europe/London")
+    hours = [
+        f"0.4,{d}/2/23 {h:02}:00,{d + (h == 23)}/2/23 {(h + 1) % 24:02}:00"
+        for d in (10, 11, 12)
+        for h in range(24)
+    ]
+    trace = read_meter(write(tmp_path, "\n".join(["kWh,Start,End", *hours])), tz="America/Denver")
+    assert trace.start == np.datetime64("2023-02-10T07:00")
+    assert len(trace) == 72
+
+
+@pytest.mark.parametrize("counter", [None, "yes", "no"])
+@pytest.mark.parametrize(("unit", "hours"), [("wh", 24), ("kwh", 96)])
+def test_a_counter_of_the_day_is_no_energy_of_an_interval(tmp_path, counter, unit, hours):
+    """It only rises within each day; no answer to another question makes it a reading."""
+    scale = 1000 if unit == "wh" else 1
+    rows = [f"timestamp,today_{unit}"]
+    for i in range(hours):
+        time = np.datetime64("2025-09-01T00:00") + i * np.timedelta64(1, "h")
+        rows.append(f"{time},{i % 24 * 0.4 * scale:.1f}")
+    path = write(tmp_path, "\n".join([*rows[: 1 + hours], f"2025-09-0{1 + hours // 24},0"]))
+    with pytest.raises(DataError, match=r"begins again near zero.*does not begin again"):
+        read_meter(path, tz="Europe/Rome", counter=counter)

@@ -269,3 +269,11 @@ def test_shuffled_rows_of_a_repeated_hour_lose_nothing():
     found, exists, _ = to_utc((utc + offset)[order], "Europe/Brussels")
     assert exists.all()
     np.testing.assert_array_equal(np.sort(found), utc)
+
+
+def test_a_dash_between_a_date_and_its_clock_is_no_offset(save):
+    rows = [f"{d}/6/2023-{h}:00;0.3" for d in (1, 13) for h in range(24)]
+    text = "\n".join(["Tarih;kWh", *rows])
+    found = read_recording(save(text.encode()), ReadOptions(tz="Europe/Istanbul"))
+    assert found.public.start == np.datetime64("2023-05-31T21:00")
+    assert found.public.readings == 48

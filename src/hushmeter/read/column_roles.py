@@ -39,11 +39,12 @@ from hushmeter.read.headers import (
     find_unit,
     has_word,
     is_part_of,
+    read_meaning,
 )
 from hushmeter.read.recording import Task
 from hushmeter.read.source import refuse_faults
 from hushmeter.read.text_table import RawTable
-from hushmeter.read.times import find_zone, read_clock, read_stamps, split_range
+from hushmeter.read.times import find_order, find_zone, read_clock, read_stamps, split_range
 
 PHASE_MARK = re.compile(
     r"(?i)(?:\bl|phase[ _]?|phs|fase[ _]?)([1-3abc])\b|[(_ -]([abc])\)?(?:\s*\(|$)"
@@ -78,6 +79,22 @@ class Plan:
 
 
 def plan_times(task: Task, columns: Sequence[Column]) -> TimePlan:
+    """Find the columns of the times, and the order of day and month in all of them."""
+    plan = _time_columns(task, columns)
+    plan.day_first = _order_of(columns)
+    return plan
+
+
+def _order_of(columns: Sequence[Column]) -> bool | None:
+    """The order of day and month that all times of a table show together."""
+    written: list[Any] = []
+    for column in columns:
+        ends = split_range(column.data) if column.kind == "range" else None
+        written += ends or ([column.data] if column.kind in ("time", "date") else [])
+    return find_order(written) if len(written) > 1 else None
+
+
+def _time_columns(task: Task, columns: Sequence[Column]) -> TimePlan:
     """Find the columns of the times."""
     if task.options.time_column is not None:
         chosen = find_named(task, columns, task.options.time_column)
@@ -204,7 +221,30 @@ def plan_columns(task: Task, raw: RawTable, columns: Sequence[Column], *, homes:
         plan = _choose(task, numbers, empty, time, homes=homes)
         plan.keys = keys
     plan.exports = tuple(c for c in numbers if c.meaning.flow == "export" and not c.meaning.counter)
+    _refuse_beside(task, plan, raw.preamble)
     return _with_unit(task, plan, raw)
+
+
+def _refuse_beside(task: Task, plan: Plan, lines: Sequence[str]) -> None:
+    """Refuse values of which only a line beside the table says that the home did not use them.
+
+    A unit or a direction in the header of the values outranks a currency or a largest power.
+    """
+    read = plan.values or plan.circuits
+    known = any(c.meaning.unit or c.meaning.flow in ("import", "use") for c in read)
+    known = known or any(stated_unit(line) for line in lines)
+    for line in lines:
+        key, _, value = line.partition(": ")
+        flow = read_meaning(value).flow if has_word(key, "registers") else ""
+        if not known and has_word(line, "peak"):
+            flow = "peak"
+        elif not known and has_word(line, "cost"):
+            flow = "price"
+        if flow in ("export", "production", "battery", "price", "peak"):
+            raise task.error(
+                f": {plan.value_names} is {_words(flow)}, not what the home used, as the file "
+                f"says beside the values ({line[:60]!r})."
+            )
 
 
 def _find_sum(task: Task, columns: Sequence[Column], asked: str) -> tuple[Column, ...]:
@@ -345,6 +385,7 @@ def _refuse_balance(task: Task, values: Sequence[Column], numbers: Sequence[Colu
 def _words(flow: str) -> str:
     return {"export": "fed into the grid", "production": "produced (solar or other generation)",
             "battery": "exchanged with a battery", "net": "a balance", "price": "a price",
+            "peak": "the largest power of a time",
             "other": "something else"}[flow]  # fmt: skip
 
 
@@ -657,6 +698,7 @@ def _by_layout(task: Task, raw: RawTable, layout: Layout) -> tuple[RawTable, Pla
     time = TimePlan(named[layout.time], stamp=layout.stamp, zone=layout.tz)
     if layout.end is not None:
         time.end_date = named[layout.end]
+    time.day_first = _order_of(columns)
     if time.date.kind == "date":
         time.clock = next((c for c in columns if c.kind == "clock"), None)
     skip = layout.ignore | {layout.time, *layout.values}
@@ -681,6 +723,8 @@ def _by_layout(task: Task, raw: RawTable, layout: Layout) -> tuple[RawTable, Pla
     )
     if len(values) > 1:
         task.notes.append(f"Added up: {', '.join(c.name for c in values)}.")
+    if layout.unit is None:
+        _refuse_beside(task, plan, raw.preamble)
     return raw, plan
 
 

@@ -68,6 +68,7 @@ class Column:
     # Where cells carry a unit of their own: `cell_unit` in one unit of every cell
     factors: FloatArray | None = None
     cell_unit: str | None = None  # W or Wh, where cells carry a unit of their own
+    counts_hours: bool = False  # True for the hours of the dates beside it, whatever its name
 
     @cached_property
     def meaning(self) -> Meaning:
@@ -161,7 +162,30 @@ def classify(task: Task, raw: RawTable) -> list[Column]:
         if column.kind == "number" and is_unix(column) and _are_dates(task, column):
             column.kind = "date"
         columns.append(column)
+    _find_hours(columns)
     return _with_directions(columns)
+
+
+def _find_hours(columns: Sequence[Column]) -> None:
+    """Mark the hours beside the only column of dates, where no name says which column has them.
+
+    They are whole numbers 0 … 23 or 1 … 24 that rise by one from row to row of a date.
+    """
+    dates = [c for c in columns if c.kind == "date"]
+    timed = any(c.kind in ("time", "clock", "range") or is_number_of_day(c) for c in columns)
+    if len(dates) != 1 or timed:
+        return
+    codes = one_array(dates[0].data.dictionary_encode()).indices
+    same = np.diff(as_numpy(codes, -1)) == 0
+    for column in columns:
+        if column.kind != "number" or column.meaning.unit is not None:
+            continue
+        values, _ = to_numbers(column.data, column.decimal)
+        apart = np.diff(values)[same]
+        whole = np.array_equal(np.unique(values) - values.min(initial=25), np.arange(24))
+        if whole and values.min() in (0, 1) and bool(np.isin(apart, (0, 1)).all()):
+            column.counts_hours = True
+            return
 
 
 def _with_directions(columns: list[Column]) -> list[Column]:
@@ -290,7 +314,8 @@ def _are_as_large_as_times(column: Column) -> bool:
 
 def is_number_of_day(column: Column) -> bool:
     """True for whole numbers up to 300 under a header such as Hour or Period."""
-    if column.kind != "number" or not has_word(column.name, "numbers_of_day"):
+    named = column.counts_hours or has_word(column.name, "numbers_of_day")
+    if column.kind != "number" or not named:
         return False
     values, odd = to_numbers(column.data, column.decimal)
     known = values[np.isfinite(values)]
@@ -432,6 +457,8 @@ class TimePlan:
     end_clock: Column | None = None
     stamp: str = "start"
     zone: str | None = None  # Zone that a header names
+    # The order of day and month in all times of the table; None if no row shows it
+    day_first: bool | None = None
 
     @property
     def names(self) -> set[str]:
@@ -460,13 +487,14 @@ def read_row_times(task: Task, plan: TimePlan) -> RowTimes:
     ends = split_range(data) if plan.date.kind == "range" else None
     if plan.date.kind == "number" and is_text(data):
         data = arrow_array(to_numbers(data, plan.date.decimal)[0])
-    stamps = read_stamps(data if ends is None else ends[0], task.path, task.options.tz)
+    starts = data if ends is None else ends[0]
+    stamps = read_stamps(starts, task.path, task.options.tz, plan.day_first)
     written = stamps.ns if stamps.written is None else stamps.written
     clock = RowTimes(
         stamps.ns, stamps.good, stamps.aware, written, plan.stamp, remark=stamps.remark
     )
     if ends is not None:
-        clock.ends = _range_end(task, ends[1], stamps.ns)
+        clock.ends = _range_end(task, ends[1], stamps.ns, plan.day_first)
     if plan.clock is not None:
         _add_clock(task, clock, plan)
     if plan.end_date is not None and clock.ends is None:
@@ -474,11 +502,13 @@ def read_row_times(task: Task, plan: TimePlan) -> RowTimes:
     return clock
 
 
-def _range_end(task: Task, column: Any, starts: IntArray) -> IntArray:
+def _range_end(
+    task: Task, column: Any, starts: IntArray, day_first: bool | None = None
+) -> IntArray:
     """The end of a range: a whole time, or a clock on the day of its start."""
     clock = read_clock(column)
     if clock is None:
-        return read_stamps(column, task.path, task.options.tz).ns
+        return read_stamps(column, task.path, task.options.tz, day_first).ns
     lengths = (clock[0] * SECOND - starts) % DAY_NS
     usual = int(np.median(lengths[lengths > 0])) if (lengths > 0).any() else DAY_NS
     # Before the hour that the clock shows twice, a range seems to end before it starts.
@@ -548,7 +578,7 @@ def _add_number(clock: RowTimes, column: Column, dates: IntArray) -> None:
 def _add_end(task: Task, clock: RowTimes, plan: TimePlan) -> None:
     """Add the ends of intervals, on the clock of the starts."""
     assert plan.end_date is not None
-    ends = read_stamps(plan.end_date.data, task.path, task.options.tz)
+    ends = read_stamps(plan.end_date.data, task.path, task.options.tz, plan.day_first)
     moments = ends.ns
     if plan.end_clock is not None:
         found = read_clock(plan.end_clock.data)

@@ -145,7 +145,12 @@ def place(task: Task, timing: Timing) -> Placement:
         interval = _longest_rows(moments, interval)
     if chosen_s is not None and lengths is None and moments.size > 1:
         found = timing.interval_s or _interval(task, moments, None)
-        _refuse_longer(task, chosen_s, found, interval if timing.energy else 0.0)
+        longest = interval if timing.energy else 0.0
+        if alone and not timing.counter and found > LONGEST_PAUSE * chosen_s:
+            # Energies of sessions at any time are no readings of the length that a person states.
+            _refuse_irregular(task, np.diff(moments) / SECOND / found, found)
+            longest = found
+        _refuse_longer(task, chosen_s, found, longest)
     _refuse_long(task, interval)
     placed = Placement(
         kept, interval, int(moments[0]), 0, None, repeated, backward, lengths=lengths, lost=lost
@@ -313,7 +318,7 @@ def _usual_lengths(
     left = order[~near[order]]
     if left.size == 0:
         return order, durations, None
-    covered = _cover(times[kept], times[left], durations[left])
+    covered = _are_covered(times[left], durations[left], times[kept], usual)
     totals = (durations[left] >= TOTAL_ROWS * usual) | covered
     if kept.size == 0:
         raise task.error(f"has no reading of {short_duration(usual)}.")
@@ -333,19 +338,32 @@ def _usual_lengths(
     task.notes.append(
         count_of(left.size, f"row {other} was left out.", f"rows {other} were left out.")
     )
-    if task.options.interval_s is None:
-        return kept, durations, left[~totals]
-    # A length that many rows have is another series, unlike those of the sessions of a charger.
+    # A length that a person did not choose and that many rows have is another series.
     lengths, which, counts = np.unique(durations[left], return_inverse=True, return_counts=True)
-    rare = counts < max(lengths.size, 0.1 * order.size)
-    return kept, durations, left[rare[which] & ~covered]
+    many = counts >= max(lengths.size, 0.1 * order.size)
+    chosen = task.options.interval_s is not None
+    return kept, durations, left[~covered & ~(chosen & many[which])]
 
 
-def _cover(kept: IntArray, starts: IntArray, durations: FloatArray) -> BoolArray:
-    """True for rows within whose time a kept row begins."""
-    first = np.searchsorted(kept, starts)
-    last = np.searchsorted(kept, starts + (durations * SECOND).astype(np.int64))
-    covered: BoolArray = last > first
+def _are_covered(
+    starts: IntArray, durations: FloatArray, kept: IntArray, usual: float
+) -> BoolArray:
+    """True for rows of whose time the kept rows cover at least a half: they hold it once more."""
+    kept = np.unique(kept)
+    if kept.size == 0:
+        return np.zeros(starts.size, dtype=np.bool_)
+    own = np.append(np.minimum(np.diff(kept) / SECOND, usual), usual)
+    before = np.append(0.0, np.cumsum(own))
+
+    def time_until(moments: IntArray) -> FloatArray:
+        """Seconds that the kept rows cover before each of some moments."""
+        last = np.searchsorted(kept, moments, side="right") - 1
+        inside = np.minimum((moments - kept[last]) / SECOND, own[last])
+        seconds: FloatArray = np.where(last < 0, 0.0, before[last] + inside)
+        return seconds
+
+    ends = starts + np.rint(durations * SECOND).astype(np.int64)
+    covered: BoolArray = time_until(ends) - time_until(starts) >= 0.5 * durations
     return covered
 
 
@@ -603,8 +621,7 @@ def _refuse_fall(task: Task, counter: FloatArray, moments: IntArray, name: str) 
         when = iso(np.datetime64(int(moments[int(np.argmin(rise))]), "ns"))
         raise task.error(
             f": the counter ({name}) falls after {when}, as it does when a meter is "
-            "exchanged; cut the file there, or state that the values are energies of single "
-            "intervals (`counter=no`)."
+            "exchanged; cut the file there, or leave `counter=yes` out if it is no counter."
         )
 
 

@@ -476,9 +476,10 @@ class _Lists:
                 if key not in columns:
                     self._walk(child, (*place, str(key)), own, depth + 1)
         elif isinstance(node, list) and _are_records(node):
-            leaves = [_scalars(item, days=True) for item in _placed(node, around)]
+            placed, beside = _placed(node, around)
+            leaves = [_scalars(item, days=True) for item in placed]
             if all(len(leaf) > 1 for leaf in leaves):
-                self._add(place, leaves, around)
+                self._add(place, leaves, beside)
             for item in node:
                 if _parallel(item) is not None:
                     self._walk(item, place, around, depth + 1)
@@ -559,32 +560,45 @@ def _are_pairs(node: Sequence[Any]) -> bool:
 
 def _placed(
     records: Sequence[Mapping[str, Any]], around: Mapping[str, Any]
-) -> Iterator[Mapping[str, Any]]:
-    """Records with a start where they have only a position in a period of a given resolution.
+) -> tuple[Sequence[Mapping[str, Any]], Mapping[str, Any]]:
+    """Records with a start where they have only a position in a period, and what is around them.
 
     Market documents of European grid operators give the start of a period, its resolution, and
-    points that are numbered from one.
+    points that are numbered from one. The ends of the period are no times of its points.
     """
     values = {key.lower().rpartition(".")[2]: value for key, value in around.items()}
-    minutes, start = _resolution(values), _moment(values.get("start"))
+    start, end = _moment(values.get("start")), _moment(values.get("end"))
     timed = any(has_word(key, "stamps", "starts", "ends") for r in records[:5] for key in r)
+    numbers = [_position(record.get("position", i)) for i, record in enumerate(records, 1)]
     numbered = all("position" in r for r in records)
+    minutes = _resolution(values)
+    if minutes is None and start and end and numbers == list(range(1, len(records) + 1)):
+        minutes = (end - start) / np.timedelta64(len(records), "m") if numbered else None
     if minutes is None or start is None or (timed and not numbered):
-        yield from records
-        return
-    for i, record in enumerate(records, 1):
-        try:
-            number = int(record.get("position", i))
-        except (TypeError, ValueError):
+        return records, around
+    placed = []
+    for number, record in zip(numbers, records, strict=True):
+        if number is None:
             continue
-        moment = start + np.timedelta64((number - 1) * minutes, "m")
+        moment = start + np.timedelta64(round((number - 1) * minutes * 60), "s")
         # The quantity that goes "out" of the grid is what the customer draws.
         rest = {key.removeprefix("out_Quantity."): value for key, value in record.items()}
         rest.pop("position", None)
-        yield {"start": f"{moment}Z", **rest}
+        placed.append({"start": f"{moment}Z", **rest})
+    bounds = ("start", "end", "resolution")
+    beside = {k: v for k, v in around.items() if k.lower().rpartition(".")[2] not in bounds}
+    return placed, beside
 
 
-def _resolution(around: Mapping[str, Any]) -> int | None:
+def _position(number: object) -> int | None:
+    """The number of a point in its period; None if it is none."""
+    try:
+        return int(str(number))
+    except ValueError:
+        return None
+
+
+def _resolution(around: Mapping[str, Any]) -> float | None:
     """Length of the records of a period [min], as its object states it."""
     match = RESOLUTION.fullmatch(str(around.get("resolution", "")))
     if match is not None:
@@ -594,9 +608,12 @@ def _resolution(around: Mapping[str, Any]) -> int | None:
 
 
 def _moment(text: object) -> np.datetime64 | None:
-    """A time in UTC, such as 2024-01-01T00:00Z."""
-    match = re.fullmatch(r"(\d{4}-\d{2}-\d{2}T\d{2}:\d{2})(?::\d{2})?(?:\.0+)?Z", str(text))
-    return None if match is None else np.datetime64(match[1], "m")
+    """A time in UTC, such as 2024-01-01T00:00Z or 2024-01-01T01:00+01:00."""
+    try:
+        found = datetime.fromisoformat(str(text))
+    except ValueError:
+        return None
+    return np.datetime64(round(found.timestamp()), "s") if found.tzinfo is not None else None
 
 
 def _record_table(task: Task, found: Found) -> RawTable:

@@ -32,7 +32,19 @@ ENCRYPTED = 1
 OLE_MAGIC = b"\xd0\xcf\x11\xe0"
 HEAD_BYTES = 1 << 18
 # Encodings of one byte for each letter: Western and Central Europe, their DOS forms, and others.
-ONE_BYTE = ("latin-1", "cp1250", "cp850", "cp852", "cp1255", "cp1253", "cp1251", "cp1254")
+ENCODINGS = (
+    "latin-1",
+    "cp1250",
+    "cp850",
+    "cp852",
+    "cp1255",
+    "cp1253",
+    "cp1251",
+    "cp1254",
+    "cp949",
+    "cp932",
+    "gb18030",
+)
 HEADER_LISTS = ("use", "import", "export", "production", "stamps", "starts", "ends", "remarks")
 TEXT_CAP = 1 << 28
 SQLITE_CAP = 1 << 31
@@ -150,7 +162,7 @@ def csv_rows(path: Path, delimiter: str = ",") -> Iterator[list[str]]:
 
 
 def find_encoding(head: bytes) -> str:
-    """UTF-16 by its mark, UTF-8 where the bytes allow it, else one of Western or Central Europe."""
+    """UTF-16 by its mark, UTF-8 where the bytes allow it, else one whose words are known."""
     if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return "utf-16"
     # UTF-16 without its mark has a zero in every second byte of plain text.
@@ -163,12 +175,12 @@ def find_encoding(head: bytes) -> str:
     except UnicodeDecodeError as error:
         # The head may end inside a character of several bytes.
         if error.start < len(head) - 4:
-            return max(ONE_BYTE, key=lambda name: _known_words(head, name))
+            return max(ENCODINGS, key=lambda name: _known_words(head, name))
     return "utf-8-sig"
 
 
 def _known_words(head: bytes, encoding: str) -> int:
-    """How many words of headers the first lines have in an encoding of one byte for each letter."""
+    """How many words of headers the first lines have in an encoding."""
     words = set(split_words(head[:4096].decode(encoding, "replace")))
     return sum(has_word(word, *HEADER_LISTS) for word in words)
 

@@ -55,6 +55,8 @@ from hushmeter.trace import SECONDS_PER_HOUR, iso
 HOUR = SECONDS_PER_HOUR * SECOND
 OTHER_FLOWS = ("export", "production", "battery")
 MANY_RISES = 20
+# A counter of the day rises this many times for each fall, to at most this share of its last value.
+RISES_PER_FALL, NEAR_ZERO = 5, 0.25
 MOST_FLOWS = 12
 # An hour that the clock shows twice repeats some times, but fewer than several series do.
 LEAST_SPLIT = 0.05
@@ -724,9 +726,12 @@ def refuse_implausible(task: Task, series: Series, plan: Plan, layout: Layout | 
     if _is_own_layout(plan):
         _refuse_absurd_watts(task, series.values)
         return
-    ordered = series.values
-    if series.times.size > 1 and int(np.diff(series.times).min()) < 0:
-        ordered = ordered[np.argsort(series.times, kind="stable")]
+    ordered, times = series.values, series.times
+    if times.size > 1 and int(np.diff(times).min()) < 0:
+        order = np.argsort(times, kind="stable")
+        ordered, times = ordered[order], times[order]
+    if series.energy:
+        _refuse_restarts(task, plan, ordered, times)
     stated = layout is not None or any(c.meaning.unit in ("W", "kW") for c in plan.values)
     if not (series.counter or stated or task.options.is_counter is False) and _only_rises(ordered):
         raise task.error(
@@ -809,6 +814,28 @@ def _hours(series: Series) -> float:
         return max(float(np.median(series.durations)), 1.0) / SECONDS_PER_HOUR
     steps = np.diff(ascending(series.times))
     return float(np.median(steps)) / SECOND / SECONDS_PER_HOUR if steps.size else 1.0
+
+
+def _refuse_restarts(task: Task, plan: Plan, values: FloatArray, times: IntArray) -> None:
+    """Refuse a counter that begins again at zero each day, week or month.
+
+    Energies of intervals fall about as often as they rise. Such a counter rises at almost every
+    row, and what it counted last before each fall is not in the file.
+    """
+    steps = np.diff(values)
+    falls = np.flatnonzero(steps < 0)
+    rises = int((steps > 0).sum())
+    if falls.size == 0 or rises < max(MANY_RISES, RISES_PER_FALL * falls.size):
+        return
+    if (values[falls + 1] > NEAR_ZERO * values[falls]).any():
+        return
+    when = iso(np.datetime64(int(times[falls[0] + 1]), "ns"))
+    raise task.error(
+        f": {plan.value_names} only rises and then begins again near zero, first at {when}, as a "
+        "counter of the day does: its values are no energies of intervals, and a part of them is "
+        "missing before each fall. Name a counter that does not begin again, or a column of "
+        "energies (`value_column=`); if the meter was exchanged, cut the file there."
+    )
 
 
 def _only_rises(values: FloatArray) -> bool:

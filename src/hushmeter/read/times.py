@@ -7,7 +7,7 @@ One pattern covers ISO 8601, dates with the day or the month first, clocks with 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,8 @@ MONTH_FIRST = (
     r"^\s*(?P<b>[^\d\s.,/-]{3,10})\.?\s+(?P<a>\d{1,2}),?\s+(?P<c>\d{4})"
     r"(?:(?:T|\s+|,\s*)" + CLOCK + r")?" + ZONE + r"\s*$"
 )
+# A dash between a date and its clock: 13/6/2023-14:00 has no offset.
+DASHED = r"^\s*(?P<a>\d{1,2})[-/.](?P<b>\d{1,2})[-/.](?P<c>\d{4})-" + CLOCK + r"(?P<z>Z)?\s*$"
 RANGE = re.compile(r"(.*\d)\s*(?:\bto\b|\s-\s|–|(?<=\d)-(?=\d{1,2}:))\s*(.*\d.*)")
 OFFSET = re.compile(r"\d[-/.]\d.*\d-(?:0?\d|1[0-2]):(?:00|30)$")
 DIGITS = {8: (1, 1, 1), 10: (1, 1, 1, 1), 12: (1, 1, 1, 1, 1), 14: (1, 1, 1, 1, 1, 1)}
@@ -57,8 +59,10 @@ class Stamps:
     written: IntArray | None = None
 
 
-def read_stamps(column: Any, path: Path, tz: str | None = None) -> Stamps:
-    """Read a column of times."""
+def read_stamps(
+    column: Any, path: Path, tz: str | None = None, day_first: bool | None = None
+) -> Stamps:
+    """Read a column of times; `day_first` is the order of dates that other columns show."""
     import pyarrow as pa
 
     kind = column.type
@@ -77,7 +81,7 @@ def read_stamps(column: Any, path: Path, tz: str | None = None) -> Stamps:
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
         return _of_numbers(column, path)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return _of_text(column, path, tz)
+        return _of_text(column, path, tz, day_first)
     raise _unreadable(path, _first(column))
 
 
@@ -126,7 +130,7 @@ def split_range(column: Any) -> tuple[Any, Any] | None:
     if not types.is_string(column.type):
         return None
     first = _first(column)
-    if not isinstance(first, str) or RANGE.fullmatch(first) is None:
+    if not isinstance(first, str) or RANGE.fullmatch(first) is None or re.match(DASHED, first):
         return None
     matches = [RANGE.fullmatch(text) if text else None for text in column.to_pylist()]
     found = [m for m in matches if m is not None]
@@ -241,25 +245,56 @@ def _of_digits(values: IntArray, digits: int) -> IntArray | None:
     return seconds * SECOND
 
 
-def _of_text(column: Any, path: Path, tz: str | None) -> Stamps:
-    """Text as times: the pattern of the whole column, the order of day and month for all rows."""
+def find_order(columns: Sequence[Any]) -> bool | None:
+    """True if dates of several columns have the day first, False for the month; None if unclear.
+
+    A date such as 1/28/2024 shows the order of all dates of its table.
+    """
+    import pyarrow as pa
+
+    shown = 0
+    for column in columns:
+        matched = _match(column) if pa.types.is_string(column.type) else None
+        if matched is not None:
+            fields = _fields(matched[0])
+            a, b = _numbers(fields["a"]), _numbers(fields["b"])
+            shown += int(_are_days(b, a).sum()) - int(_are_days(a, b).sum())
+    return shown > 0 if shown else None
+
+
+def _match(column: Any) -> tuple[Any, Any] | None:
+    """The parts of the times of a text column by the first pattern that fits, and its texts."""
     import pyarrow.compute as pc
 
-    there, plain = _valid(column), _plain(column)
+    plain = _plain(column)
     bare = pc.replace_substring_regex(plain, REMARK, "")
     dated = pc.replace_substring_regex(bare, "^" + weekday(), "")
-    tries = (DATE_FIRST, plain), (MONTH_FIRST, bare), (DATE_FIRST, dated), (MONTH_FIRST, dated)
+    tries = (
+        (DASHED, plain),
+        (DATE_FIRST, plain),
+        (MONTH_FIRST, bare),
+        (DATE_FIRST, dated),
+        (MONTH_FIRST, dated),
+    )
     for pattern, plain in tries:
         parts = pc.extract_regex(plain, pattern)
-        good = _valid(parts)
-        if good.any():
-            break
-    else:
+        if _valid(parts).any():
+            return parts, plain
+    return None
+
+
+def _of_text(column: Any, path: Path, tz: str | None, day_first: bool | None) -> Stamps:
+    """Text as times: the pattern of the whole column, the order of day and month for all rows."""
+    matched = _match(column)
+    if matched is None:
         raise _unreadable(path, _first(column))
-    fields = _fields(parts)
+    parts, plain = matched
+    there, good, fields = _valid(column), _valid(parts), _fields(parts)
     months: IntArray = of_distinct(fields["b"], _month, 0)
     a, c = _numbers(fields["a"]), _numbers(fields["c"])
-    days, good, remark = _civil(a, months, c, good, fields, tz, plain)
+    own = int((good & _are_days(months, a)).sum()) - int((good & _are_days(a, months)).sum())
+    order = day_first if own == 0 else own > 0
+    days, good, remark = _civil(a, months, c, good, fields, order, tz, plain)
     clock = _clock_seconds(fields)
     offsets, aware = _offsets(fields["z"], good)
     if aware.any() and not aware[good].all():
@@ -285,6 +320,7 @@ def _civil(
     c: IntArray,
     good: BoolArray,
     fields: dict[str, Any],
+    shown: bool | None,
     tz: str | None,
     plain: Any,
 ) -> tuple[IntArray, BoolArray, str]:
@@ -296,10 +332,11 @@ def _civil(
     year = np.where(c < 100, np.where(c < 70, 2000 + c, 1900 + c), c)
     day_first = good & _are_days(months, a)
     month_first = good & _are_days(a, months)
-    named = not _is_number(fields["b"])
-    if named or day_first.sum() != month_first.sum():
-        use_day = named or day_first.sum() > month_first.sum()
-        remark = ""
+    remark = ""
+    if not _is_number(fields["b"]):
+        use_day = True
+    elif shown is not None:
+        use_day = shown
     else:
         use_day = _prefers_day(year, months, a, good, tz, plain)
         order = "day" if use_day else "month"
