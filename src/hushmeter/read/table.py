@@ -56,7 +56,7 @@ HOUR = SECONDS_PER_HOUR * SECOND
 OTHER_FLOWS = ("export", "production", "battery")
 MANY_RISES = 20
 # A counter of the day rises this many times for each fall, to at most this share of its last value.
-RISES_PER_FALL, NEAR_ZERO = 5, 0.25
+RISES_PER_FALL, NEAR_ZERO = 8, 0.25
 MOST_FLOWS = 12
 # An hour that the clock shows twice repeats some times, but fewer than several series do.
 LEAST_SPLIT = 0.05

@@ -409,7 +409,9 @@ def _join_headers(
     while top > 0 and header - top < MAX_HEADER_ROWS:
         above = kinds[top - 1]
         numbers = sum(kind in ("number", "time") for kind in above)
-        if len(above) != width or "word" not in above or numbers > 0:
+        # A text in the first cell alone is the title of the table.
+        title = not any(rows[top - 1][1:])
+        if len(above) != width or "word" not in above or numbers > 0 or title:
             break
         top -= 1
     stack = [list(rows[i]) for i in range(top, header + 1)]
