@@ -36,6 +36,8 @@ LONG_RUN = 24
 MOST_LENGTHS = 10
 # Rows this many times longer than the usual one are totals of a day, a month or a year.
 TOTAL_ROWS = 24.0
+# Rows this long are periods of bills, which hold no readings [s].
+BILL_S = 28.0 * SECONDS_PER_DAY
 LONGEST_PAUSE = 1.5
 SHORTEST_STEP = 0.5
 # Shorter rows do not become longer where the clock is changed: there is one more of them.
@@ -342,7 +344,8 @@ def _usual_lengths(
     lengths, which, counts = np.unique(durations[left], return_inverse=True, return_counts=True)
     many = counts >= max(lengths.size, 0.1 * order.size)
     chosen = task.options.interval_s is not None
-    return kept, durations, left[~covered & ~(chosen & many[which])]
+    bills = durations[left] >= BILL_S
+    return kept, durations, left[~covered & ~bills & ~(chosen & many[which])]
 
 
 def _are_covered(
