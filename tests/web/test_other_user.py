@@ -83,7 +83,7 @@ def write_readings(folder):
     home = hm.synth.ready_home("evening").subset(["kettle", "fridge"])
     hm.write_meter(folder / "sub.csv", hm.synth.trace(home, 4000, 0.99, seed=5))
     browser = folder / "browser"
-    browser.write_text(f"#!/bin/sh\nwhile [ ! -e {folder}/stop ]; do sleep 0.2; done\n")
+    browser.write_text(f"#!/bin/sh\nwhile [ ! -e {folder}.stop ]; do sleep 0.2; done\n")
     browser.chmod(0o755)
     for name in ("raw.csv", "sub.csv"):
         (folder / name).chmod(0o600)
@@ -261,7 +261,7 @@ def test_the_page_and_its_stream_give_nothing(stranger, household):
     with ExitStack() as stack:
         process, found = stack.enter_context(served(*options, environment=environment))
         # The browser holds the output of the server, which ends after it.
-        stack.callback((household / "stop").touch)
+        stack.callback(household.with_name(f"{household.name}.stop").touch)
         client = stack.enter_context(httpx.Client(**call_with(found["url"]), timeout=60))
         file = {"file": ("secret-name.csv", (household / "sub.csv").read_bytes())}
         trace = client.post("/api/traces", files=file).json()["id"]
