@@ -9,6 +9,7 @@ from hushmeter.errors import DataError
 from hushmeter.read import ReadOptions, read_bytes
 
 RNG = np.random.default_rng(36)
+DAY = np.timedelta64(1, "D")
 HOURS = [np.datetime64("2024-01-01T00:00") + np.timedelta64(h, "h") for h in range(240)]
 DRAWN = RNG.gamma(1.2, 0.4, 240).round(3)
 HEATER = RNG.gamma(1.0, 0.2, 240).round(3)
@@ -131,3 +132,16 @@ def test_most_rows_that_repeat_a_time_are_no_readings():
     daily = np.repeat(DRAWN[:10], 24)
     with pytest.raises(DataError, match="repeat a time"):
         read(table("Date,Usage (kWh)", days, daily), tz="UTC")
+
+
+@pytest.mark.parametrize(("days", "is_bill"), [(91, True), (2, False)])
+def test_bills_beside_hours_are_no_lost_readings(days, is_bill):
+    """Portals append sums of quarters; a row of two days that no hour covers is lost."""
+    later = np.datetime64("2024-05-01T00:00")
+    ends = [*(f"{hour + np.timedelta64(1, 'h')}Z" for hour in HOURS), f"{later + days * DAY}Z"]
+    text = table("From,To,kWh", [*STAMPS, f"{later}Z"], ends, [*DRAWN, 0.5 * DRAWN.sum()])
+    if is_bill:
+        assert read(text).trace.energy_kwh == pytest.approx(DRAWN.sum())
+    else:
+        with pytest.raises(DataError, match="would be left out"):
+            read(text)
