@@ -46,12 +46,14 @@ def offset_at(second: int, zone: str) -> int:
 
 
 def loop_changes(first: int, stop: int, zone: str) -> list[int]:
-    """Changes of the clock from `first` to before `stop`, by quarters of an hour, then seconds."""
-    found = []
-    for at in range(first - 900, stop, 900):
-        if offset_at(at, zone) != offset_at(at + 900, zone):
-            found += [s for s in range(at + 1, at + 901)
+    """Changes of the clock from `first` to before `stop`, by hours, then by seconds."""
+    found, before = [], offset_at(first - HOUR, zone)
+    for at in range(first, stop + HOUR, HOUR):
+        after = offset_at(at, zone)
+        if after != before:
+            found += [s for s in range(at - HOUR + 1, at + 1)
                       if offset_at(s - 1, zone) != offset_at(s, zone)]  # fmt: skip
+        before = after
     return [s for s in found if first <= s < stop]
 
 
