@@ -196,7 +196,9 @@ class Connection:
         was, answered = self.connected.is_set(), self._answered
         self.connected.clear()
         self._answered = False
-        if was and reason.is_failure:
+        if not reason.is_failure:
+            return  # This side closed it, perhaps before the broker answered.
+        if was:
             self._on_lost(f"the connection to {self.place} is lost; it is made again.")
         elif not answered:
             self._on_lost(
