@@ -126,7 +126,7 @@ SLOW = pytest.mark.slow
         ),
         # A band begins with a window only if the windows are half hours.
         pytest.param(
-            "2024-02-29T19:00Z", 31, "Asia/Kolkata", "30min", make_band_terms, marks=SLOW
+            "2024-02-29T18:30Z", 31, "Asia/Kolkata", "30min", make_band_terms, marks=SLOW
         ),
     ],
 )  # fmt: skip
