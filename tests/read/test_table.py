@@ -284,3 +284,12 @@ def test_a_counter_of_the_day_is_no_energy_of_an_interval(tmp_path, counter, uni
     path = write(tmp_path, "\n".join([*rows[: 1 + hours], f"2025-09-0{1 + hours // 24},0"]))
     with pytest.raises(DataError, match=r"begins again near zero.*does not begin again"):
         read_meter(path, tz="Europe/Rome", counter=counter)
+
+
+def test_a_register_without_a_word_is_one_of_several(tmp_path):
+    hours = [f"2024-03-01T{hour:02}:00Z" for hour in range(24)]
+    rows = [f"{hour},{name},0.5" for hour in hours for name in ("import", "·")]
+    path = write(tmp_path, "\n".join(["timestamp,register,kwh", *rows]) + "\n")
+    with pytest.raises(DataError, match=r"several different values|several series"):
+        read_meter(path)
+    assert read_meter(path, register="import").energy_kwh == pytest.approx(12.0)

@@ -601,8 +601,8 @@ class RowChoice:
             return []
         other = [t for t, m in named.items() if m.counter and m.flow in ("import", "use")]
         words = {t: split_words(t) for t in named}
-        other += [t for t in named if any(words[t][1:] == words[p] for p in plain)
-                  and has_word(words[t][0], "statistics")]  # fmt: skip
+        other += [t for t in named if words[t] and has_word(words[t][0], "statistics")
+                  and any(words[t][1:] == words[p] for p in plain)]  # fmt: skip
         unit = self.plan.unit
         if unit is not None:
             energy = unit_factor(unit)[1]
