@@ -117,9 +117,16 @@ def _time_columns(task: Task, columns: Sequence[Column]) -> TimePlan:
 def _varied(columns: Sequence[Column]) -> Sequence[Column]:
     """Without times that are the same in all rows, such as those of the query, beside others."""
     times = [c for c in columns if c.kind in ("time", "date")]
-    fixed = [c for c in times if len(c.data.unique().drop_null()) < 2]
+    fixed = [c for c in times if len(times) > 1 and _is_fixed(c.data)]
     moving = any(c.kind == "time" and c not in fixed for c in times)
     return [c for c in columns if c not in fixed] if moving and fixed else columns
+
+
+def _is_fixed(data: Any) -> bool:
+    import pyarrow.compute as pc
+
+    extremes = pc.min_max(data)
+    return bool(extremes["min"] == extremes["max"])
 
 
 def _rank(column: Column, columns: Sequence[Column]) -> tuple[int, bool] | None:

@@ -251,33 +251,32 @@ def _piece(
 ) -> _Piece:
     """Rows with their times and lengths in UTC; `energy` is true for energies of intervals."""
     times = clock.ns[rows]
-    ends = None if clock.ends is None else clock.ends[rows]
-    order, sentence = np.arange(rows.size), UTC_CLOCK
-    later = np.zeros(rows.size, dtype=np.int64)
-    if not clock.aware:
-        if zone is None:
-            example = np.datetime64(int(times[0]), "ns").astype("datetime64[s]")
-            raise task.error(
-                f"has times without a zone, such as {example}; write them as UTC, with a Z "
-                "at their end, or name their zone (`tz=`, such as `tz=Europe/London`)."
-            )
-        local, (times, exists, sentence) = times, to_utc(times, zone)
-        ends = None if clock.ends is None else _ends_in_utc(clock, rows, times, zone)
-        after = None if clock.after_midnight is None else clock.after_midnight[rows]
-        if after is not None and _counts_hours(local, after, exists):
-            times = to_utc(local - after, zone)[0] + after
-        else:
-            again = _second_pass(local, times, zone) if energy else np.zeros_like(times)
-            copies = _copies(task, exists, again, local, values[rows])
-            order = np.repeat(order, copies)
-            later = np.append(False, np.diff(order) == 0)[: order.size] * again[order]
-            if (np.diff(times) > 0).all():
-                in_time = np.argsort(times[order] + later, kind="stable")
-                order, later = order[in_time], later[in_time]
+    if clock.aware:
+        durations = None if clock.ends is None else (clock.ends[rows] - times) / SECOND
+        return _Piece(times, values[rows], durations, rows, np.ones(rows.size), UTC_CLOCK)
+    if zone is None:
+        example = np.datetime64(int(times[0]), "ns").astype("datetime64[s]")
+        raise task.error(
+            f"has times without a zone, such as {example}; write them as UTC, with a Z "
+            "at their end, or name their zone (`tz=`, such as `tz=Europe/London`)."
+        )
+    local, (times, exists, sentence) = times, to_utc(times, zone)
+    ends = None if clock.ends is None else _ends_in_utc(clock, rows, times, zone)
+    order, later = np.arange(rows.size), np.zeros(rows.size, dtype=np.int64)
+    after = None if clock.after_midnight is None else clock.after_midnight[rows]
+    if after is not None and _counts_hours(local, after, exists):
+        times = to_utc(local - after, zone)[0] + after
+    else:
+        again = _second_pass(local, times, zone) if energy else np.zeros_like(times)
+        copies = _copies(task, exists, again, local, values[rows])
+        order = np.repeat(order, copies)
+        later = np.append(False, np.diff(order) == 0)[: order.size] * again[order]
+        if (np.diff(times) > 0).all():
+            in_time = np.argsort(times[order] + later, kind="stable")
+            order, later = order[in_time], later[in_time]
     rows, times = rows[order], times[order] + later
     durations = None if ends is None else (ends[order] + later - times) / SECOND
-    count = np.bincount(order, minlength=1)
-    share = 1.0 / count[order]
+    share = 1.0 / np.bincount(order, minlength=1)[order]
     return _Piece(times, values[rows] * share, durations, rows, share, sentence)
 
 

@@ -143,20 +143,20 @@ def table_of_rows(
         raise DataError(f"{path} is neither a CSV nor a Parquet table: it is empty.")
     sample = [_texts(row) for row in cells[:SAMPLE_LINES]]
     frame = find_frame(sample, path)
-    header = None if frame.header is None else _trimmed(sample[frame.header])
-    texts = ([c for c in row if isinstance(c, str)] for row in cells[frame.first :])
-    mark = decimal or find_decimal(texts, ";", path)
+    header = None if frame.header is None else _trimmed(cells[frame.header])
+    texts = [cell for row in cells[frame.first :] for cell in row if isinstance(cell, str)]
+    mark = decimal or find_decimal([texts], ";", path)
     blocks: list[list[Sequence[object]]] = [[]]
     left, foreign = 0, False
     for row in cells[frame.first :]:
-        written = _texts(row)
-        if header is not None and _trimmed(written) == header:
+        there = _trimmed(row)
+        if there == header:
             blocks.append([])
             foreign = False
-        elif foreign or (header is not None and _is_other_header(written, header)):
+        elif foreign or (header is not None and _is_other_header(there, header)):
             foreign = True
             left += 1
-        elif _is_reading(written, frame, path):
+        elif _is_reading(there, frame, path):
             blocks[-1].append(row)
         else:
             left += 1
@@ -179,7 +179,7 @@ def table_of_rows(
 
 
 def _is_filled(cells: Sequence[object]) -> bool:
-    return any(cell not in (None, "") for cell in cells)
+    return cells.count("") + cells.count(None) < len(cells)
 
 
 def find_delimiter(lines: Sequence[str]) -> str:
@@ -441,24 +441,24 @@ def _to_the_right(row: Sequence[str]) -> list[str]:
     return filled
 
 
-def _is_reading(row: Sequence[str], frame: Frame, path: Path) -> bool:
+def _is_reading(row: Sequence[object], frame: Frame, path: Path) -> bool:
     """True for a row with its times in place; a longer row is refused."""
-    if not _has_times(row, frame) or len(_trimmed(row)) < 2:
+    if len(row) < 2 or not _has_times(row, frame):
         return False
-    if len(_trimmed(row)) > len(frame.names):
+    if len(row) > len(frame.names):
         raise DataError(
-            f"{path} has a row of {len(_trimmed(row))} cells under a header of "
-            f"{len(frame.names)}, {' '.join(row)[:60]!r}: the header or the delimiter is damaged."
+            f"{path} has a row of {len(row)} cells under a header of "
+            f"{len(frame.names)}, {' '.join(_texts(row))[:60]!r}: the header or the delimiter is "
+            "damaged."
         )
     return True
 
 
-def _is_other_header(row: Sequence[str], header: Sequence[str]) -> bool:
+def _is_other_header(row: Sequence[object], header: Sequence[object]) -> bool:
     """True for a row of words, as long as the header, of another unit or of feed-in."""
-    words = _trimmed(row)
-    if len(words) != len(header) or any(cell_kind(cell) != "word" for cell in words):
+    if len(row) != len(header) or any(_kind(cell) != "word" for cell in row):
         return False
-    one, two = " ".join(header), " ".join(words)
+    one, two = " ".join(_texts(header)), " ".join(_texts(row))
     flows = [read_meaning(text).flow for text in (one, two)]
     unit = find_unit(two)
     return unit is not None and (
@@ -483,11 +483,16 @@ def _refuse_split_numbers(rows: Sequence[Sequence[str]], width: int, path: Path)
         )
 
 
-def _has_times(row: Sequence[str], frame: Frame) -> bool:
+def _has_times(row: Sequence[object], frame: Frame) -> bool:
     """True for a row with a time in one of the usual places."""
     if not frame.time_cells:
         return True
-    return any(i < len(row) and cell_kind(row[i]) == "time" for i in frame.time_cells)
+    return any(i < len(row) and _kind(row[i]) == "time" for i in frame.time_cells)
+
+
+def _kind(cell: object) -> str:
+    """The kind of a cell of a text or a spreadsheet."""
+    return "time" if isinstance(cell, datetime) else cell_kind(_text(cell))
 
 
 def _columns_of(rows: Sequence[Sequence[object]], names: Sequence[str]) -> Any:
@@ -582,12 +587,16 @@ def _repeats_header(rows: Sequence[Sequence[str]], frame: Frame) -> bool:
     return any(list(row) == list(rows[frame.header]) for row in rows[frame.first :])
 
 
-def _trimmed(row: Sequence[str]) -> list[str]:
+def _trimmed(row: Sequence[object]) -> Sequence[object]:
     """A row without empty cells at its end."""
     end = len(row)
-    while end and not row[end - 1]:
+    while end and _is_blank(row[end - 1]):
         end -= 1
-    return list(row[:end])
+    return row if end == len(row) else row[:end]
+
+
+def _is_blank(cell: object) -> bool:
+    return cell is None or (isinstance(cell, str) and not cell.strip())
 
 
 def _filled(row: Sequence[str]) -> bool:
