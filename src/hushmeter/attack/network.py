@@ -1,6 +1,6 @@
-"""The convolutional network of `tcn` and `semi-blind`: inputs, layers, evaluation and training.
+"""Attackers of networks, and the convolutional network of `tcn` and `semi-blind`.
 
-The inputs are readings, scaled by the noise that they contain. Every length is a time and not a
+Its inputs are readings, scaled by the noise that they contain. Every length is a time and not a
 number of readings. Readings of less than a minute are averaged over cells of about one minute, and
 the readings within a cell are a second input.
 
@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushmeter.attack.base import (
+    Attacker,
     AttackerSettings,
     NoiseDistribution,
     ProbabilisticAttacker,
@@ -338,34 +339,26 @@ class NetSettings(AttackerSettings):
         positive("rate", self.rate)
 
 
-class NetworkAttacker(ProbabilisticAttacker):
-    """An attacker whose probabilities are the mean of several networks.
+class NetworkAttacker(Attacker):
+    """An attacker of trained networks; a subclass has usual settings and implements `_build`."""
 
-    A subclass has its own usual settings and largest number of networks, and implements `_build`.
-    """
+    usual: ClassVar[AttackerSettings]
 
-    uses_noise: ClassVar[bool] = True
-    usual: ClassVar[NetSettings] = NetSettings()
-    most_nets: ClassVar[int | None] = None
-
+    settings: Any
     weights_: tuple[Weights, ...]
 
     def __init__(
         self,
         home: Home,
         *,
-        mechanism: NoiseDistribution | None = None,
-        settings: NetSettings | Mapping[str, Any] | None = None,
+        settings: AttackerSettings | Mapping[str, Any] | None = None,
         seed: int = 0,
         progress: bool = False,
     ) -> None:
         super().__init__(home)
         if find_spec("torch") is None:
             raise MissingExtraError(f"the {self.name} attacker", "deep")
-        self.mechanism = check_mechanism(mechanism)
         self.settings = read_settings(self.usual, settings)
-        if self.most_nets is not None and self.settings.nets > self.most_nets:
-            raise InputError(f"nets must be at most {self.most_nets}, got {self.settings.nets}.")
         self.seed, self.progress = whole("seed", seed, least=0), bool(progress)
 
     def _build(self, weights: Weights | None = None, seed: int = 0) -> nn.ModuleDict:
@@ -376,12 +369,39 @@ class NetworkAttacker(ProbabilisticAttacker):
         """The trained networks."""
         return [self._build(weights) for weights in self.weights_]
 
-    def _has_networks(self) -> bool:
-        """Whether the parameters of a saved attacker fit to its networks."""
+    def _count_networks(self) -> int:
+        """Number of trained networks; zero if the parameters of a saved attacker do not fit."""
         try:
-            return bool(self._networks())
+            return len(self._networks())
         except (RuntimeError, ValueError, TypeError, AttributeError):
-            return False
+            return 0
+
+
+class NoisyNetworkAttacker(NetworkAttacker, ProbabilisticAttacker):
+    """An attacker whose probabilities are the mean of several networks that know the noise.
+
+    A subclass may limit the number of its networks.
+    """
+
+    uses_noise: ClassVar[bool] = True
+    usual: ClassVar[AttackerSettings] = NetSettings()
+    most_nets: ClassVar[int | None] = None
+
+    settings: NetSettings
+
+    def __init__(
+        self,
+        home: Home,
+        *,
+        mechanism: NoiseDistribution | None = None,
+        settings: NetSettings | Mapping[str, Any] | None = None,
+        seed: int = 0,
+        progress: bool = False,
+    ) -> None:
+        super().__init__(home, settings=settings, seed=seed, progress=progress)
+        self.mechanism = check_mechanism(mechanism)
+        if self.most_nets is not None and self.settings.nets > self.most_nets:
+            raise InputError(f"nets must be at most {self.most_nets}, got {self.settings.nets}.")
 
 
 CHUNK = 1 << 13

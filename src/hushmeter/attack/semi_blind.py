@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from hushmeter.appliance import Appliance
-from hushmeter.attack.base import Observation
+from hushmeter.attack.base import AttackerSettings, Observation
 from hushmeter.attack.levels import training_power
 from hushmeter.attack.network import (
     BASE_S,
@@ -28,8 +28,8 @@ from hushmeter.attack.network import (
     Encoder,
     Example,
     NetSettings,
-    NetworkAttacker,
     Noise,
+    NoisyNetworkAttacker,
     Weights,
     add_noise,
     build_net,
@@ -374,7 +374,7 @@ JUDGED = 20_160
 """Largest number of minutes of a home that decide about the thresholds: two weeks."""
 
 
-class SemiBlind(NetworkAttacker):
+class SemiBlind(NoisyNetworkAttacker):
     """Semi-blind. The probability that each appliance is on, learnt from other homes only.
 
     Parameters
@@ -432,7 +432,7 @@ class SemiBlind(NetworkAttacker):
     needs: ClassVar[str] = "sub-metered data of other homes; PyTorch (the extra named deep)"
     assumes: ClassVar[str] = "appliances of one type are alike in all homes"
 
-    usual: ClassVar[NetSettings] = NetSettings(channels=40, nets=5, steps=600)
+    usual: ClassVar[AttackerSettings] = NetSettings(channels=40, nets=5, steps=600)
     checked_with: ClassVar[dict[str, Any]] = {
         "settings": {"channels": 8, "steps": 2, "batch": 2, "window": 4}
     }
@@ -530,7 +530,7 @@ class SemiBlind(NetworkAttacker):
     def _check_learnt(self) -> None:
         if hasattr(self, "weights_"):
             sizes = {len(self.types_), self.powers_.size, self.thresholds_.size}
-            if not self._has_networks() or len(sizes) != 1:
+            if not self._count_networks() or len(sizes) != 1:
                 raise DataError(f"a saved {self.name} attacker is damaged.")
 
     def _build(self, weights: Weights | None = None, seed: int = 0) -> nn.ModuleDict:
