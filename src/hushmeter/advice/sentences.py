@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hushmeter.advice.planner import EXACT, Advice, Goal, Option, Reach
+from hushmeter.advice import EXACT, Advice, Goal, Option, Reach
 from hushmeter.errors import DataError, InputError
 from hushmeter.formatting import (
     duration_in_words,

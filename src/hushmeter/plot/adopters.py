@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from hushmeter.advice.planner import FrontLine, Goal
+    from hushmeter.advice import FrontLine, Goal
     from hushmeter.battery.guarantee import BatteryCase, Exposure, Sizing
     from hushmeter.price import Menu
 
