@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import math
 import re
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib import resources
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -91,30 +93,9 @@ class ApplianceType:
     pause_s: float = 0.0
 
 
-TYPES = (
-    ApplianceType("kettle", r"kettle", 500.0),
-    ApplianceType("toaster", r"toaster", 300.0),
-    ApplianceType("microwave", r"microwave( oven)?", 200.0),
-    ApplianceType("oven", r"oven", 300.0, 900.0),
-    ApplianceType("hob", r"hob|stove|cooker|range", 200.0, 900.0),
-    ApplianceType("dishwasher", r"dish ?washer", 30.0, 900.0),
-    ApplianceType("tumble dryer", r"(tumble ?|washer ?)?dryer", 200.0, 900.0),
-    ApplianceType("washing machine", r"washing ?machine|clothes ?washer", 30.0, 900.0),
-    ApplianceType("fridge", r"fridge|refrigerator|fridge ?freezer|freezer", 50.0),
-    ApplianceType("television", r"television|tv", 20.0),
-    ApplianceType("desktop PC", r"(desktop )?(pc|computer)", 30.0),
-    ApplianceType("laptop", r"laptop( computer)?", 15.0),
-    ApplianceType("vacuum cleaner", r"vacuum( cleaner)?", 200.0),
-    ApplianceType("hair dryer", r"hair ?dryer", 300.0),
-    ApplianceType("iron", r"iron", 300.0, 300.0),
-    ApplianceType("electric shower", r"shower", 2000.0),
-    ApplianceType("water heater", r"immersion heater|water heater|boiler", 500.0),
-    ApplianceType("portable heater", r"(portable|space|fan|electric) heat(er)?|heater", 200.0),
-    ApplianceType("air conditioner", r"ac|air ?con(ditioner|ditioning)?", 150.0),
-    ApplianceType("heat pump", r"heat ?pump", 150.0),
-    ApplianceType("car charger", r"car charger|ev|electric vehicle|wallbox", 1000.0),
-    ApplianceType("coffee machine", r"coffee (machine|maker)", 200.0),
-    ApplianceType("pool pump", r"pool pump", 200.0),
+_FILE = resources.files("hushmeter.attack") / "appliance_types.toml"
+TYPES = tuple(
+    ApplianceType(**row) for row in tomllib.loads(_FILE.read_text(encoding="utf-8"))["type"]
 )
 """Types that `label_types` recognises by the names of circuits. The longest match decides."""
 
@@ -543,7 +524,6 @@ class SemiBlind(NoisyNetworkAttacker):
         strange: Sequence[FloatArray],
         advance: Callable[[int], None],
     ) -> Weights:
-        """Train one network on some of the homes."""
         seed = self.seed * 100 + number
         net = self._build(seed=seed)
         windows = PopulationWindows(homes, strange, self._window, np.random.default_rng(seed))

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +54,8 @@ from hushmeter.trace import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
+READY_HOMES = ("similar8", "rae13", "redd-like", "evening")
+"""Names of the ready homes, each of which is a file in the folder `homes`."""
 START = "2024-01-15T00:00Z"
 """Time of the first reading of a synthetic trace."""
 REGULARITY = 2.0
@@ -224,7 +227,8 @@ def ready_home(name: str) -> Home:
     """
     if name not in READY_HOMES:
         raise UnknownNameError("ready home", name, READY_HOMES)
-    return READY_HOMES[name]()
+    file = resources.files("hushmeter.synth") / "homes" / f"{name}.toml"
+    return Home.from_toml(file.read_text(encoding="utf-8"))
 
 
 def _switch_counts(
@@ -303,85 +307,6 @@ def _share(name: str, value: float) -> float:
     if non_negative(name, value) > 1:
         raise InputError(f"{name} must lie between 0 and 1, got {value}.")
     return float(value)
-
-
-def _similar8() -> Home:
-    """Return eight appliances of similar power.
-
-    Assumption 3 holds, and ‖P‖₂ ≈ 364 W as the paper's C(P) requires.
-    """
-    watts = {
-        "lamp": 106.0,
-        "television": 112.5,
-        "freezer": 119.0,
-        "fridge": 125.0,
-        "computer": 131.5,
-        "pump": 138.0,
-        "fan": 143.5,
-        "hi-fi": 148.5,
-    }
-    return Home([Appliance(name, w) for name, w in watts.items()], 2.0, name="similar8")
-
-
-def _rae13() -> Home:
-    """Return thirteen appliances of diverse power, with four hierarchies at δ = 5 W."""
-    watts = {
-        "television": 84.0,
-        "fridge": 102.0,
-        "freezer": 116.0,
-        "lights": 130.0,
-        "computer": 155.0,
-        "furnace": 210.0,
-        "washing machine": 400.0,
-        "dishwasher": 580.0,
-        "microwave": 1180.0,
-        "kettle": 1460.0,
-        "heat pump": 1830.0,
-        "oven": 2450.0,
-        "dryer": 4500.0,
-    }
-    return Home([Appliance(name, w) for name, w in watts.items()], 5.0, name="rae13")
-
-
-def _redd_like() -> Home:
-    """Return a home like building 1 of REDD, whose appliances may have several levels."""
-    hour = 3600.0
-    appliances = [
-        Appliance("fridge", levels=(190.0, 215.0), run_s=0.35 * hour, runs_per_day=24),
-        Appliance("dishwasher", levels=(215.0, 430.0, 1100.0), run_s=1.2 * hour, runs_per_day=0.7),
-        Appliance("microwave", 1520.0, run_s=120, runs_per_day=5),
-        Appliance("lighting 1", 85.0, run_s=2.5 * hour, runs_per_day=3),
-        Appliance("lighting 2", 62.0, run_s=2 * hour, runs_per_day=3),
-        Appliance("washer dryer", levels=(450.0, 2700.0), run_s=0.9 * hour, runs_per_day=0.8),
-        Appliance("bathroom heater", 1605.0, run_s=0.3 * hour, runs_per_day=1.5),
-        Appliance("oven", 4120.0, run_s=0.5 * hour, runs_per_day=0.5),
-    ]
-    return Home(appliances, 20.0, base_load=120.0, name="redd-like")
-
-
-def _evening() -> Home:
-    """Return a home with common appliances, for examples."""
-    hour = 3600.0
-    appliances = [
-        Appliance("lamps", 60.0, run_s=2.5 * hour, runs_per_day=3),
-        Appliance("television", 110.0, run_s=2 * hour, runs_per_day=2),
-        Appliance("fridge", 160.0, run_s=0.3 * hour, runs_per_day=30),
-        Appliance("washing machine", levels=(250.0, 1950.0), run_s=1.2 * hour, runs_per_day=1),
-        Appliance("heat pump", 1400.0, run_s=0.6 * hour, runs_per_day=14),
-        Appliance("kettle", 2100.0, run_s=180, runs_per_day=8),
-        Appliance("oven", 2600.0, run_s=0.7 * hour, runs_per_day=1),
-        Appliance("car charger", 7200.0, run_s=3 * hour, runs_per_day=0.9),
-    ]
-    return Home(appliances, 20.0, base_load=90.0, name="evening")
-
-
-READY_HOMES: dict[str, Callable[[], Home]] = {
-    "similar8": _similar8,
-    "rae13": _rae13,
-    "redd-like": _redd_like,
-    "evening": _evening,
-}
-"""Functions that make the ready homes, by name."""
 
 
 METERS_PER_FEEDER = 50
@@ -503,7 +428,6 @@ def _daily_shapes(plan: FleetPlan, habit: FloatArray) -> FloatArray:
 
 
 def _add_cars(plan: FleetPlan, rng: np.random.Generator, watts: FloatArray) -> None:
-    """Add the charging of cars, in place."""
     homes = np.flatnonzero(rng.random(METERS_PER_FEEDER) < CAR_SHARE)
     plugged = rng.normal(19.5, 1.5, (homes.size, plan.days))
     lasting = rng.uniform(*CAR_HOURS, (homes.size, plan.days))
@@ -513,7 +437,6 @@ def _add_cars(plan: FleetPlan, rng: np.random.Generator, watts: FloatArray) -> N
 
 
 def _subtract_solar(plan: FleetPlan, rng: np.random.Generator, watts: FloatArray) -> None:
-    """Subtract the production of solar panels, in place."""
     homes = np.flatnonzero(rng.random(METERS_PER_FEEDER) < SOLAR_SHARE)
     peak = rng.uniform(2500.0, 8000.0, homes.size)[:, None, None]
     clear = rng.beta(2.0, 1.5, (homes.size, plan.days))[:, :, None]
@@ -545,7 +468,6 @@ def _write_file(plan: FleetPlan, path: Path, first: int, end: int) -> None:
 
 
 def _fleet_schema() -> pa.Schema:
-    """Return the schema of a file of the fleet."""
     import pyarrow as pa
 
     text = pa.dictionary(pa.int32(), pa.string())
