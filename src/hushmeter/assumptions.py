@@ -102,31 +102,17 @@ def estimate_tolerance(
 
 @dataclass(frozen=True)
 class TraceCheck:
-    """What a trace with true states shows about Assumptions 1 and 2.
+    """What a trace with true states shows about Assumptions 1 and 2."""
 
-    Attributes
-    ----------
-    switches_per_step : IntArray
-        Number of steps with 0, 1, … N switches, shape (N + 1,).
-    mixed_steps : int
-        Number of steps at which one appliance switches on while another one switches off. The
-        paper's K = |Σ ± P| is not Δ·P there, which the paper assumes without saying so.
-    sparsity : float
-        Appendix B of the paper.
-    largest_fluctuation : float
-        Largest jump of the meter at a step without a switch [W] (Assumption 2).
-    largest_with_error : float
-        The same with the largest meter error, |y_t − y_{t−1}| + m·(|y_{t−1}| + |y_t|) [W]; equal
-        to `largest_fluctuation` if no meter error was stated.
-    covered : float
-        Share of the jumps without a switch that do not exceed the tolerance, meter error included.
-    """
-
-    switches_per_step: IntArray
+    switches_per_step: IntArray  # Number of steps with 0, 1, … N switches
+    # Number of steps at which one appliance switches on while another one switches off. The paper's
+    # K = |Σ ± P| is not Δ·P there, which the paper assumes without saying so.
     mixed_steps: int
-    sparsity: float
-    largest_fluctuation: float
+    sparsity: float  # Appendix B of the paper
+    largest_fluctuation: float  # Largest jump of the meter at a step without a switch [W]
+    # The same with the largest meter error, |y_t − y_{t−1}| + m·(|y_{t−1}| + |y_t|) [W]
     largest_with_error: float
+    # Share of the jumps without a switch that do not exceed the tolerance, meter error included
     covered: float
 
     @property
@@ -285,33 +271,12 @@ class AssumptionCheck:
 def check_assumptions(
     home: Home, trace: Trace | None = None, *, meter_error: float = 0.0
 ) -> AssumptionCheck:
-    """Check Assumptions 1–3 of the paper; `Home.check` calls this function.
+    """Check Assumptions 1–3; `Home.check` calls this function and explains its parameters.
 
-    Parameters
-    ----------
-    home : Home
-    trace : Trace, optional
-        With the true states of the appliances of the home; Assumptions 1 and 2 need it.
-    meter_error : float
-        Largest relative error m of the meter, 0 … 1, that the tolerance must cover. The readings
-        of the trace do not contain it: state 0 for readings of the meter itself.
-
-    Returns
-    -------
-    AssumptionCheck
-
-    Notes
-    -----
     A meter that multiplies each reading by its own 1 + e, |e| ≤ m, changes a jump by
     |e_t·y_t − e_{t−1}·y_{t−1}| ≤ m·(|y_{t−1}| + |y_t|), at most 2·m times the largest reading.
     The remark to Assumption 2 of the paper names m = 5 %. An error that is the same for all
     readings adds only m times the jump itself.
-
-    Raises
-    ------
-    InputError
-        If the trace has another number of appliances than the home, or the meter error is not
-        between 0 and 1.
     """
     if not 0 <= meter_error <= 1:
         raise InputError(f"meter_error must lie between 0 and 1, got {meter_error}.")
@@ -338,9 +303,7 @@ def check_assumptions(
 
 def _check_trace(home: Home, trace: Trace, meter_error: float) -> TraceCheck:
     """Count the switches and measure the fluctuations of a trace with true states."""
-    states, switches = trace.truth(), trace.switches
-    if states.shape[1] != len(home):
-        raise InputError(f"the trace has {states.shape[1]} appliances, the home {len(home)}.")
+    states, switches = home.truth_of(trace), trace.switches
     within_run = ~trace.run_starts
     per_step = switches.sum(axis=1)
     on = (switches & states).any(axis=1)

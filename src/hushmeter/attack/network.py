@@ -366,7 +366,6 @@ class NetworkAttacker(Attacker):
         raise NotImplementedError(f"{type(self).__name__} must implement _build.")
 
     def _networks(self) -> list[nn.ModuleDict]:
-        """The trained networks."""
         return [self._build(weights) for weights in self.weights_]
 
     def _count_networks(self) -> int:

@@ -235,7 +235,6 @@ def single_switch_trace(home: Home, length: int, seed: int) -> Trace:
 
 
 def _example() -> tuple[Home, Trace]:
-    """A home and training data."""
     from hushmeter import synth
 
     home = synth.ready_home("similar8")
@@ -244,6 +243,11 @@ def _example() -> tuple[Home, Trace]:
 
 def _make(cls: type[Attacker], home: Home) -> Attacker:
     return cls(home, **cls.checked_with)
+
+
+def _fitted(cls: type[Attacker]) -> tuple[Attacker, Trace]:
+    home, trace = _example()
+    return _make(cls, home).fit(trace), trace
 
 
 def _require(holds: bool, cls: type[Attacker], clause: str) -> None:
@@ -257,8 +261,7 @@ def _has_metadata(cls: type[Attacker]) -> None:
 
 
 def _keeps_shapes_and_input(cls: type[Attacker]) -> None:
-    home, trace = _example()
-    attacker = _make(cls, home).fit(trace)
+    attacker, trace = _fitted(cls)
     _gives_valid_answers(attacker, np.array(trace.readings), trace.truth()[0])
     # A net meter counts exported power as negative, and noise can make any reading negative.
     _gives_valid_answers(attacker, trace.readings - 3000.0, trace.truth()[0])
@@ -321,16 +324,14 @@ def _ignores_the_order(cls: type[Attacker]) -> None:
 
 
 def _pickles(cls: type[Attacker]) -> None:
-    home, trace = _example()
-    attacker = _make(cls, home).fit(trace)
+    attacker, trace = _fitted(cls)
     before = attacker.predict(trace, rng=4)
     after = pickle.loads(pickle.dumps(attacker)).predict(trace, rng=4)
     _require(bool((before == after).all()), cls, "a pickled copy must answer alike")
 
 
 def _saves_and_loads(cls: type[Attacker]) -> None:
-    home, trace = _example()
-    attacker = _make(cls, home).fit(trace)
+    attacker, trace = _fitted(cls)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "attacker.npz"
         attacker.save(path)
@@ -342,8 +343,7 @@ def _saves_and_loads(cls: type[Attacker]) -> None:
 
 
 def _knows_the_noise(cls: type[Attacker]) -> None:
-    home, trace = _example()
-    attacker = _make(cls, home).fit(trace)
+    attacker, trace = _fitted(cls)
     before = attacker.predict(trace, rng=4)
     informed = attacker.knows(Laplace(0.1, 100.0, grid=1.0))
     states = informed.predict(trace, rng=4)
@@ -367,8 +367,8 @@ def _serves_gaps_and_idle_appliances(cls: type[Attacker]) -> None:
 
 
 def _refuses_nonsense(cls: type[Attacker]) -> None:
-    home, trace = _example()
-    attacker = _make(cls, home).fit(trace)
+    attacker, trace = _fitted(cls)
+    home = attacker.home
     bad_states = ([True], np.ones(len(home) + 1), np.full(len(home), 2))
     calls: list[Callable[[], object]] = [
         lambda: attacker.predict([]),
