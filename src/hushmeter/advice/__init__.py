@@ -24,7 +24,8 @@ from hushmeter.checks import one_of, positive, whole
 from hushmeter.errors import DataError, InputError
 from hushmeter.noise import DEFAULT_KIND, SHARING_KIND
 from hushmeter.privacy.units import Metered
-from hushmeter.releases.labels import CELLS, HOURLY_COST, VIEWS
+from hushmeter.privacy.units import metered as facts_of
+from hushmeter.releases.labels import CELLS, HOURLY_COST, VIEWS, cells_of, check_tables
 from hushmeter.releases.promise import Promise
 from hushmeter.releases.purposes import PRICE_PER_KWH, Cost, Errors
 from hushmeter.releases.request import Request
@@ -42,7 +43,6 @@ from hushmeter.releases.search import (
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Trace, nearest_multiple
 
 if TYPE_CHECKING:
-    from hushmeter.appliance import Appliance
     from hushmeter.home import Home
     from hushmeter.noise.mechanism import Mechanism
     from hushmeter.privacy import UnknownMoment
@@ -347,12 +347,9 @@ def public_facts(
 
     Without readings, their length [s] is enough.
     """
-    from hushmeter.privacy.units import metered
-    from hushmeter.releases.labels import cells_of, check_tables
-
     if not isinstance(trace, Trace):
         return Metered(trace, zone=zone), FORMS, ()
-    facts = metered(trace, zone)
+    facts = facts_of(trace, zone)
     notes = () if trace.metering.unsettled is None else (trace.metering.unsettled,)
     try:
         length = max(3600.0, trace.interval_s)

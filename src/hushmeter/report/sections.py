@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hushmeter.errors import DataError
-from hushmeter.formatting import format_watts, out_of_100, spread_out
+from hushmeter.formatting import format_watts, odds_out_of_100, out_of_100, spread_out
 from hushmeter.noise.losses import DELTA
-from hushmeter.plot.accuracy import draw_bounds, draw_sweep, mean_and_band
+from hushmeter.plot.accuracy import SweepPanel, draw_bounds, draw_panels, mean_and_band
 from hushmeter.plot.readings import draw_hours
 from hushmeter.privacy.units import Unit, calibrate, resolve_unit
 from hushmeter.releases.promise import account
@@ -173,7 +173,6 @@ def _names(followed: list[str], total: int) -> str:
 
 
 def _odds(row: ApplianceVisibility, epsilon: float) -> str:
-    """Return a sentence about one appliance at one ε."""
     found = row.best[epsilon]
     if found.right == row.guess:
         return (
@@ -214,8 +213,7 @@ def _promised(entry: dict[str, Any] | None) -> Cell:
 
 def _odds_cell(odds: float, epsilon: float) -> Cell:
     """Odds out of 100, never rounded up to certainty, with the composed ε below them."""
-    odds = min(odds, 1 - 1e-12)
-    return Cell(out_of_100(odds), shade(2 * odds - 1), f"ε = {number(epsilon)}")
+    return Cell(odds_out_of_100(odds), shade(2 * odds - 1), f"ε = {number(epsilon)}")
 
 
 def study_unit(study: Study, case: Case) -> Unit:
@@ -308,7 +306,8 @@ def _scores(
     """The figure, the table of attackers × ε with the floors below, and the break points."""
     # The figure recognises floors by the names of their attackers, not by their labels.
     drawn = part.assign(attacker=part["attacker"].replace(floors))
-    figure = draw_sweep(drawn, f"“{home}”, {mechanism} noise: means over releases with 95 % bands")
+    panels = [SweepPanel(drawn, measure) for measure in ("alpha", "f1")]
+    title = f"“{home}”, {mechanism} noise: means over releases with 95 % bands"
     epsilons = epsilons_of(part)
     rows: list[Row] = []
     for attacker in part["attacker"].unique():
@@ -323,7 +322,7 @@ def _scores(
         "mechanism": mechanism,
         "names": list(map(str, part["attacker"].unique())),
         "releases": part["seed"].nunique(),
-        "figure": embed_figure(figure),
+        "figure": embed_figure(draw_panels(panels, title)),
         "head": ["attacker", *map(epsilon_cell, epsilons)],
         "rows": rows,
         "floors": len(known),
@@ -356,7 +355,6 @@ def _fits(part: pd.DataFrame, epsilons: list[float]) -> list[Row]:
 
 
 def _fit_row(name: str, fit: BreakpointFit) -> Row:
-    """Return one row of the table of break points."""
     steep = fit.steepest
     breaks = ", ".join(f"{one.value:.2f} ({one.low:.2f} … {one.high:.2f})" for one in fit.breaks)
     return [
@@ -520,7 +518,6 @@ def fill_paper(section: Section, results: Results) -> None:
 
 
 def _order(item: ItemResult) -> tuple[str, int]:
-    """Sort figures before tables, each by its number."""
     name = item.words.item
     digits = re.sub(r"\D", "", name)
     return name.removesuffix(digits), int(digits or 0)
@@ -570,13 +567,12 @@ def fill_price(section: Section, results: Results) -> None:
 
 def _menu_row(entry: dict[str, Any], best: bool) -> Row:
     """Return one row of the menu; that of the best ε is shaded."""
-    odds = min((1 + max(entry["visibility"])) / 2, 1 - 1e-12)
     words = (
-        out_of_100(min(entry["odds"], 1 - 1e-12)) + (" (best)" if best else ""),
+        odds_out_of_100(entry["odds"]) + (" (best)" if best else ""),
         f"{entry['epsilon']:.3g}",
         format_watts(entry["forecast_w"]),
         f"{100 * entry['quality']:.1f}",
-        out_of_100(odds),
+        odds_out_of_100((1 + max(entry["visibility"])) / 2),
         f"{entry['compensation']:.2f}",
         f"{entry['willingness']:.2f}",
         f"{entry['surplus']:.2f}",

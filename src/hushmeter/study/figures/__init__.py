@@ -22,7 +22,7 @@ from hushmeter.assumptions import estimate_tolerance
 from hushmeter.checks import one_of, whole
 from hushmeter.errors import DataError, InputError, UnknownNameError
 from hushmeter.files import frame_columns, write_table, write_text
-from hushmeter.formatting import duration_in_words, out_of_100, short_duration
+from hushmeter.formatting import duration_in_words, odds_out_of_100, short_duration
 from hushmeter.home import Home
 from hushmeter.learn.homes import (
     LearntHome,
@@ -384,7 +384,7 @@ def tell_meaning(source: Source) -> str:
         universal_limit(alone, paper_mechanism("laplace", epsilon, unit), readings=usual)[0]
         for epsilon in MEANT
     )
-    listed = " / ".join(out_of_100(min(float(value), 1 - 1e-12)) for value in odds)
+    listed = " / ".join(odds_out_of_100(float(value)) for value in odds)
     return (
         f"{source.name}: at ε = {' / '.join(f'{e:g}' for e in MEANT)} a reading, the best "
         f"possible attacker is right about one run of {one.name} ({one.power:.0f} W, "

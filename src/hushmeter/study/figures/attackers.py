@@ -401,7 +401,7 @@ def compare_building(setting: Setting, every_s: float) -> tuple[Source, Comparis
     return source, replace(found, table=table)
 
 
-def find_limits(source: Source, releases: int = 2) -> tuple[dict[str, FloatArray], FloatArray]:
+def find_limits(source: Source) -> tuple[dict[str, FloatArray], FloatArray]:
     """Accuracy of the best attacker from one reading and over the whole series, each (E, N).
 
     The limit of a long series is computed at a few ε only, and is NaN at the others.
@@ -422,7 +422,7 @@ def find_limits(source: Source, releases: int = 2) -> tuple[dict[str, FloatArray
             series.append(unknown)
             ends.append((np.nan, np.nan))
             continue
-        found = series_limit(case.home, case.test, mechanism, releases=releases)
+        found = series_limit(case.home, case.test, mechanism, releases=2)
         series.append(found.per_appliance)
         ends.append(block_means_interval(found.by_reading.mean(axis=1), case.test, block_s))
     return {ONE: np.array(one), SERIES: np.array(series)}, np.array(ends)
