@@ -219,7 +219,7 @@ class Home:
         return trace.derive(states=power > self.powers / 2, power=power, names=self.names)
 
     def truth_of(self, trace: Trace) -> BoolArray:
-        """Return the true states of the appliances; raise `InputError` for another number."""
+        """Return the true states of a trace; raise `InputError` if they are of another number."""
         states = trace.truth()
         if states.shape[1] != len(self):
             raise InputError(f"the trace has {states.shape[1]} appliances, the home {len(self)}.")

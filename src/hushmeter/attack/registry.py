@@ -307,13 +307,8 @@ def _ignores_the_order(cls: type[Attacker]) -> None:
     order = np.random.default_rng(5).permutation(len(home))
     other = Home([home.appliances[i] for i in order], home.tolerance, home.base_load)
     truth, power = trace.truth(), trace.power
-    shuffled = Trace(
-        trace.readings,
-        trace.interval_s,
-        trace.start,
-        truth[:, order],
-        None if power is None else power[:, order],
-    )
+    assert power is not None
+    shuffled = trace.derive(states=truth[:, order], power=power[:, order], names=None)
     plain = _make(cls, home).fit(trace).predict(trace, initial_state=truth[0], rng=2)
     moved = _make(cls, other).fit(shuffled).predict(shuffled, initial_state=truth[0][order], rng=2)
     _require(

@@ -66,6 +66,11 @@ class Case:
     train: Trace
     test: Trace
 
+    def unit(self, protect: str = "fluctuation", size: float | None = None) -> Unit:
+        """Return what one ε protects in a reading; see `resolve_unit` for the parameters."""
+        interval_s = self.test.interval_s
+        return resolve_unit(protect, interval_s=interval_s, home=self.home, size=size)
+
 
 @dataclass(frozen=True)
 class Contender:
@@ -205,6 +210,15 @@ class Study:
             raise InputError(
                 f"knows_first_state must be true or false, got {self.knows_first_state!r}."
             )
+
+    def unit(self, case: Case) -> Unit:
+        """Return what every ε of the study protects in a case."""
+        return case.unit(self.protect, self.sensitivity)
+
+    def noise(self, case: Case, mechanism: str, epsilon: float) -> Mechanism:
+        """Return the noise of a mechanism at one epsilon, for the readings of a case."""
+        make = paper_mechanism if self.paper_noise else calibrate
+        return make(mechanism, epsilon, self.unit(case), delta=self.delta)
 
 
 def read_study(path: str | Path) -> Study:
@@ -561,7 +575,7 @@ def run_cell(study: Study, cell: Cell, attacker: Attacker | str) -> dict[str, An
 
 def _measure(study: Study, cell: Cell, attacker: Attacker) -> dict[str, Any]:
     case, contender = study.cases[cell.case], study.contenders[cell.contender]
-    mechanism = _mechanism(study, case, cell)
+    mechanism = study.noise(case, study.mechanisms[cell.mechanism], study.epsilons[cell.epsilon])
     place = (study.seed, cell.case, cell.mechanism, cell.epsilon, cell.seed)
     noise = np.random.default_rng(np.random.SeedSequence(place))
     whole_release = release_on_grid(case.test, mechanism, noise)
@@ -589,16 +603,6 @@ def _measure(study: Study, cell: Cell, attacker: Attacker) -> dict[str, Any]:
     for one in found.per_appliance:
         row |= {f"alpha {one.name}": one.alpha, f"visibility {one.name}": one.visibility}
     return row
-
-
-def _mechanism(study: Study, case: Case, cell: Cell) -> Mechanism:
-    unit = resolve_unit(
-        study.protect, interval_s=case.test.interval_s, home=case.home, size=study.sensitivity
-    )
-    name, epsilon = study.mechanisms[cell.mechanism], study.epsilons[cell.epsilon]
-    if study.paper_noise:
-        return paper_mechanism(name, epsilon, unit, delta=study.delta)
-    return calibrate(name, epsilon, unit, delta=study.delta)
 
 
 FEW_VALUES = 20_000

@@ -33,7 +33,6 @@ from hushmeter.learn.homes import (
 )
 from hushmeter.learn.segments import SEGMENTS, cut_segment
 from hushmeter.plot import save_figure
-from hushmeter.privacy.units import resolve_unit
 from hushmeter.read import ReadOptions, read_home_recording
 from hushmeter.study.comparison import Comparison, Details
 from hushmeter.study.sweep import Case, Contender, Study, paper_mechanism, split_trace, sweep
@@ -378,7 +377,7 @@ def tell_meaning(source: Source) -> str:
     one = home.appliances[column]
     lengths = Runs.of_true(test.truth()[:, column], test.run_starts).length
     usual = max(1, int(np.median(lengths)))
-    unit = resolve_unit("fluctuation", interval_s=test.interval_s, home=home)
+    unit = source.case.unit()
     alone = Home([Appliance(one.name, one.power)], home.tolerance)
     odds = (
         universal_limit(alone, paper_mechanism("laplace", epsilon, unit), readings=usual)[0]
