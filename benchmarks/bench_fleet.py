@@ -27,7 +27,7 @@ from benchmarks.harness import Row, together
 from hushmeter.fleet import FleetTerms, JobOptions, release_fleet
 from hushmeter.fleet.folders import list_files
 from hushmeter.ledger import DayChange, open_ledger
-from hushmeter.synth.fleet import FleetPlan, write_fleet
+from hushmeter.synth.traces import FleetPlan, write_fleet
 
 ROWS = int(float(os.environ.get("HUSHMETER_FLEET_ROWS", "4e6")))
 DAYS, SLOTS = 30, 96

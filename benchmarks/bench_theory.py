@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.harness import Row, best_of
 from hushmeter import synth
-from hushmeter.advice.planner import advise
+from hushmeter.advice import advise
 from hushmeter.plot.accuracy import draw_bounds
 from hushmeter.privacy.units import Metered
 from hushmeter.releases.request import Request

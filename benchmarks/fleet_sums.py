@@ -23,7 +23,7 @@ from pyarrow import parquet
 from hushmeter.fleet import FleetTerms, JobOptions, SumTerms, release_fleet
 from hushmeter.fleet.released_folder import summarise_fleet
 from hushmeter.ledger import DayChange, open_ledger
-from hushmeter.synth.fleet import FleetPlan, write_fleet
+from hushmeter.synth.traces import FleetPlan, write_fleet
 
 METERS, CLAMP, EPSILON, CAP_KWH = 10_000, (0.0, 15_000.0), "1", 40.0
 SIZES = (10, 100, 1000)

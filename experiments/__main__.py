@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from experiments import write_results
 from hushmeter.errors import HushmeterError, InputError
-from hushmeter.files import refuse_overwrite, write_results
+from hushmeter.files import refuse_overwrite
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hushmeter.assumptions import remove_generation
 from hushmeter.attack.registry import attackers
-from hushmeter.attack.remove_solar import remove_generation
 from hushmeter.checks import whole
 from hushmeter.noise import Laplace
 from hushmeter.scoring import score

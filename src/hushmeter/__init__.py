@@ -14,7 +14,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from hushmeter import attack, errors, noise, privacy, releases, scoring, synth, theory, threat
-    from hushmeter.advice.planner import Advice, advise
+    from hushmeter.advice import Advice, advise
     from hushmeter.advice.sentences import explain
     from hushmeter.appliance import Appliance, catalogue
     from hushmeter.assumptions import AssumptionCheck, estimate_tolerance
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from hushmeter.learn.kmedians import KMedians
     from hushmeter.learn.statements import Finding, Findings, findings
     from hushmeter.ledger import Ledger, open_ledger
-    from hushmeter.noise import Gaussian, Laplace, Mechanism, Staircase
-    from hushmeter.noise.audit import audit
+    from hushmeter.noise import Gaussian, Laplace, Mechanism, Staircase, audit
     from hushmeter.plot.readings import plot_trace
     from hushmeter.privacy.units import Metered, calibrate, metered, resolve_unit
     from hushmeter.read import read_home_data, read_meter
@@ -115,7 +114,7 @@ _MODULES = {
     "attack", "errors", "noise", "privacy", "releases", "scoring", "synth", "theory", "threat",
 }  # fmt: skip
 _NAMES = {
-    "advice.planner": "Advice advise",
+    "advice": "Advice advise",
     "advice.sentences": "explain",
     "appliance": "Appliance catalogue",
     "assumptions": "AssumptionCheck estimate_tolerance",
@@ -126,8 +125,7 @@ _NAMES = {
     "learn.kmedians": "KMedians",
     "learn.statements": "Finding Findings findings",
     "ledger": "Ledger open_ledger",
-    "noise": "Gaussian Laplace Mechanism Staircase",
-    "noise.audit": "audit",
+    "noise": "Gaussian Laplace Mechanism Staircase audit",
     "plot.readings": "plot_trace",
     "privacy.units": "Metered calibrate metered resolve_unit",
     "read": "read_home_data read_meter",

@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 import numbers
 import re
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hushmeter.errors import DataError, InputError
+from hushmeter.errors import DataError, InputError, UnknownNameError
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -50,6 +51,13 @@ def one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:
     if value not in allowed:
         raise InputError(f"{name} must be one of {', '.join(allowed)}; got {value!r}.")
     return value
+
+
+def refuse_unknown(kind: str, given: Iterable[str], known: Collection[str]) -> None:
+    """Raise `UnknownNameError` for the first of the `given` names that is not known."""
+    for name in given:
+        if name not in known:
+            raise UnknownNameError(kind, name, known)
 
 
 def seconds(name: str, value: Any) -> float:

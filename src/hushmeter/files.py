@@ -317,16 +317,6 @@ def frame_columns(frame: pd.DataFrame) -> dict[str, list[Any]]:
     return {str(name): plain[name].tolist() for name in plain}
 
 
-def write_results(
-    folder: Path, name: str, frame: pd.DataFrame, text: str, *, force: bool = False
-) -> list[Path]:
-    """Write a table of results and its text as name.csv and name.md; return both paths."""
-    data, page = folder / f"{name}.csv", folder / f"{name}.md"
-    write_table(data, frame_columns(frame), force=force)
-    write_text(page, text, force=force)
-    return [data, page]
-
-
 def arrow_table(columns: Mapping[str, Any]) -> Any:
     """Return columns of equal length as a pyarrow table; times are UTC."""
     import pyarrow as pa

@@ -20,6 +20,11 @@ def out_of_100(share: float) -> str:
     return number.removesuffix(".0")
 
 
+def odds_out_of_100(odds: float) -> str:
+    """Format odds out of 100; they are never rounded up to certainty."""
+    return out_of_100(min(odds, 1 - 1e-12))
+
+
 def format_watts(value: float) -> str:
     """Format a power [W] with three significant digits, from 1000 W on in kilowatts."""
     rounded = float(f"{value:.3g}")

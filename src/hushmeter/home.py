@@ -21,7 +21,7 @@ from hushmeter.appliance import (
     fill_from_catalogue,
     round_up_to_public_step,
 )
-from hushmeter.checks import FloatArray, non_negative, positive
+from hushmeter.checks import BoolArray, FloatArray, non_negative, positive, refuse_unknown
 from hushmeter.errors import DataError, InputError, UnknownNameError
 from hushmeter.formatting import format_watts, html_facts, html_rows, short_duration
 from hushmeter.trace import utc
@@ -218,6 +218,13 @@ class Home:
         power = trace.power[:, [trace.names.index(name) for name in self.names]]
         return trace.derive(states=power > self.powers / 2, power=power, names=self.names)
 
+    def truth_of(self, trace: Trace) -> BoolArray:
+        """Return the true states of a trace; raise `InputError` if they are of another number."""
+        states = trace.truth()
+        if states.shape[1] != len(self):
+            raise InputError(f"the trace has {states.shape[1]} appliances, the home {len(self)}.")
+        return states
+
     def check(self, trace: Trace | None = None, *, meter_error: float = 0.0) -> AssumptionCheck:
         """Check Assumptions 1–3 of the paper on this home and, if given, on a trace.
 
@@ -365,9 +372,9 @@ def _from_table(table: dict[str, Any]) -> Home:
     appliances = table.get("appliance")
     if not isinstance(appliances, list) or not all(isinstance(a, dict) for a in appliances):
         raise InputError("it has no [[appliance]] entries.")
-    _refuse_unknown_keys(table, HOME_KEYS, "home")
+    refuse_unknown("home entry", table, HOME_KEYS)
     for entry in appliances:
-        _refuse_unknown_keys(entry, set(Appliance.__dataclass_fields__), "appliance")
+        refuse_unknown("appliance entry", entry, Appliance.__dataclass_fields__)
         if "name" not in entry:
             raise InputError("an appliance has no name.")
         if not isinstance(entry.get("levels", []), list):
@@ -396,10 +403,3 @@ def _read_learnt_from(entry: Any) -> LearntFrom | None:
     if not isinstance(entry, dict) or set(entry) != known:
         raise InputError(f"learnt_from must have {', '.join(sorted(known))}.")
     return LearntFrom(**entry)
-
-
-def _refuse_unknown_keys(table: dict[str, Any], known: set[str], kind: str) -> None:
-    """Raise `UnknownNameError` for the first key that is not known."""
-    for key in table:
-        if key not in known:
-            raise UnknownNameError(f"{kind} entry", key, known)

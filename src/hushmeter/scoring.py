@@ -386,11 +386,16 @@ def count_blocks(states: ArrayLike, truth: Trace, block_s: float = SECONDS_PER_D
     """
     guessed, actual = _pair(states, truth.truth())
     places = _blocks_of(truth, block_s)
-    kinds = (guessed & actual, ~guessed & actual, guessed & ~actual, ~guessed & ~actual)
+    kinds = outcomes(guessed, actual)
     counts = np.zeros((int(places.max()) + 1, len(kinds), actual.shape[1]), np.int64)
     for k, kind in enumerate(kinds):
         np.add.at(counts[:, k], places, kind.astype(np.int64))
     return counts
+
+
+def outcomes(guessed: BoolArray, actual: BoolArray) -> BoolArray:
+    """Where each state is a hit, a miss, a false alarm or a correct off, shape (4, …)."""
+    return np.array([guessed & actual, ~guessed & actual, guessed & ~actual, ~guessed & ~actual])
 
 
 def _blocks_of(trace: Trace, block_s: float) -> IntArray:
@@ -427,6 +432,15 @@ def block_interval(
     tail = float(norm.cdf(-reach))
     low, high = np.nanquantile(resampled, [tail, 1 - tail])
     return float(low), float(high)
+
+
+def student_half_width(values: FloatArray) -> FloatArray:
+    """Half width of the 95 % interval of the mean over the first axis, by Student's t."""
+    from scipy.stats import t
+
+    count = values.shape[0]
+    half: FloatArray = t.ppf(0.975, count - 1) * values.std(axis=0, ddof=1) / math.sqrt(count)
+    return half
 
 
 def block_means_interval(
@@ -554,10 +568,7 @@ def _score_appliance(
     name: str, guessed: BoolArray, actual: BoolArray, kolter: float, average_precision: float
 ) -> ApplianceScore:
     """Score the states of one appliance, shape (T,)."""
-    hits = int((guessed & actual).sum())
-    false_alarms = int((guessed & ~actual).sum())
-    misses = int((~guessed & actual).sum())
-    quiet = actual.size - hits - false_alarms - misses
+    hits, misses, false_alarms, quiet = outcomes(guessed, actual).sum(axis=1).tolist()
     alpha = (hits + quiet) / actual.size
     on_share = (hits + misses) / actual.size
     floor = max(on_share, 1 - on_share)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 
 import hushmeter as hm
-from hushmeter.advice.planner import (
+from hushmeter.advice import (
     advise,
     find_front,
     find_reach,

@@ -7,7 +7,7 @@ import pytest
 
 from hushmeter import synth
 from hushmeter.appliance import Appliance
-from hushmeter.attack.recurrent_net import RecurrentNet, _one_step, _Windows
+from hushmeter.attack.neural import RecurrentNet, _one_step, _Windows
 from hushmeter.errors import DataError, InputError, NotFittedError
 from hushmeter.home import Home
 from hushmeter.scoring import score

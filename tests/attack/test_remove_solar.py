@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hushmeter as hm
-from hushmeter.attack.remove_solar import (
+from hushmeter.assumptions import (
     estimate_generation,
     remove_generation,
     warn_of_generation,

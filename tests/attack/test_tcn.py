@@ -8,7 +8,7 @@ import pytest
 import hushmeter as hm
 from hushmeter.appliance import Appliance
 from hushmeter.attack.network import Cells, Encoder, NetSettings
-from hushmeter.attack.tcn import THRESHOLD, Tcn, TrainingData, Windows
+from hushmeter.attack.neural import THRESHOLD, Tcn, TrainingData, Windows
 from hushmeter.errors import DataError, InputError, NotFittedError
 from hushmeter.home import Home
 from hushmeter.noise import Gaussian, Laplace, Staircase
@@ -159,7 +159,7 @@ def test_windows_stay_inside_runs_and_outside_the_part_left_out():
 def test_training_stops_early_when_the_left_out_part_no_longer_improves(monkeypatch):
     counted = []
     monkeypatch.setattr(
-        "hushmeter.attack.tcn.Windows.draw",
+        "hushmeter.attack.neural.Windows.draw",
         lambda self, count, draw=Windows.draw: counted.append(1) or draw(self, count),
     )
     monkeypatch.setattr("hushmeter.attack.network.CHECKS", 40)

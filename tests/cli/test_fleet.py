@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushmeter.ledger import open_ledger
-from hushmeter.synth.fleet import FleetPlan, write_fleet
+from hushmeter.synth.traces import FleetPlan, write_fleet
 from tests.cli.test_commands import run
 from tests.fleet.cases import digests, new_ledger, published, readings, spends, write
 

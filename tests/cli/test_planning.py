@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import hushmeter as hm
-from hushmeter.advice.planner import with_run
+from hushmeter.advice import with_run
 from hushmeter.files import write_table
 from tests.cli.test_commands import run
 

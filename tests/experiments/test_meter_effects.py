@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from experiments.meter_effects import ATTACKERS, METERS, compare_meters, meters_markdown
 
-from hushmeter.files import write_results
+from experiments import write_results
 from tests.experiments.conftest import run_experiment
 
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from hushmeter.fleet import FleetTerms, JobOptions, SumTerms, release_fleet
 from hushmeter.ledger import DayChange, open_ledger
-from hushmeter.synth.fleet import FleetPlan, write_fleet
+from hushmeter.synth.traces import FleetPlan, write_fleet
 
 KEY = bytes(range(32))
 RELEASE = "20240201T000000Z-00000000"

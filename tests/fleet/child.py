@@ -26,7 +26,7 @@ from hushmeter.errors import DataError, HushmeterError
 from hushmeter.fleet import FleetTerms, JobOptions, SumTerms, release_fleet
 from hushmeter.fleet.sum_terms import TABLES
 from hushmeter.ledger import DayChange, open_ledger
-from hushmeter.synth.fleet import FleetPlan, write_fleet
+from hushmeter.synth.traces import FleetPlan, write_fleet
 
 TERMS = FleetTerms(epsilon="0.5", clamp=(0.0, 12_000.0), interval_s=3600)
 SUMS = SumTerms("1", (0.0, 12_000.0), ("group",), tables=TABLES, cap_kwh=20.0)

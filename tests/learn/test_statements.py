@@ -167,7 +167,7 @@ def test_nothing_that_makes_a_release_imports_the_findings():
 @pytest.mark.parametrize(
     "module",
     [
-        "advice.planner",
+        "advice",
         "advice.sentences",
         "releases.search",
         "privacy.units",

@@ -6,8 +6,16 @@ import numpy as np
 import pytest
 
 from hushmeter.errors import InputError
-from hushmeter.noise import Gaussian, Laplace, Staircase
-from hushmeter.noise.audit import Event, _float_laplace, audit, epsilon_bound, find
+from hushmeter.noise import (
+    Event,
+    Gaussian,
+    Laplace,
+    Staircase,
+    _float_laplace,
+    audit,
+    distinguish,
+    epsilon_bound,
+)
 
 
 @pytest.mark.parametrize("make", [Laplace, Staircase])
@@ -30,8 +38,8 @@ def test_the_gaussian_claim_with_delta_stands():
 
 def test_a_threshold_only_audit_misses_float_noise():
     source = _float_laplace(1.0, np.random.default_rng(1))
-    assert find(source, 1_000_000, 0.999, low_bits=False).epsilon_lower <= 1
-    assert find(source, 1_000_000, 0.999).epsilon_lower > 7
+    assert distinguish(source, 1_000_000, 0.999, low_bits=False).epsilon_lower <= 1
+    assert distinguish(source, 1_000_000, 0.999).epsilon_lower > 7
 
 
 def test_too_few_samples_cannot_pass():

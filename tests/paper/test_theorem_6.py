@@ -13,7 +13,7 @@ from hushmeter.attack.hierarchical import Hierarchical, split
 from hushmeter.home import Home
 from hushmeter.theory.bounds import bounds
 from hushmeter.theory.exact import ContinuousLaplace
-from hushmeter.theory.multi_shot import corrected_groups, printed_groups
+from hushmeter.theory.multi_shot import corrected_groups, paper_groups
 from hushmeter.theory.one_shot import recovery_constant
 
 
@@ -50,7 +50,7 @@ def test_the_printed_recursion_is_the_papers_text():
         top = upper_as_printed(n, norm, 2.0 + extra, epsilon)
         expected.append((m, 1 - (1 - top) / length))
         leaked += n * length * (1 - m) * norm
-    found = printed_groups(home, epsilon, length, 1)
+    found = paper_groups(home, epsilon, length, 1)
     for group, (m, top) in zip(found, expected, strict=True):
         assert group.lower.raw == pytest.approx(m, rel=1e-9)
         assert group.upper.raw == pytest.approx(top, rel=1e-9)

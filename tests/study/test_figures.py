@@ -6,7 +6,7 @@ import pytest
 from scipy.stats import ttest_1samp
 
 import hushmeter as hm
-from hushmeter.plot.accuracy import VACUOUS, draw_sweep, mean_and_band
+from hushmeter.plot.accuracy import VACUOUS, SweepPanel, draw_panels, mean_and_band
 from hushmeter.study.figures import ITEMS, MOST_WORDS, Setting, compressive, reproduce
 from hushmeter.study.figures import attackers as figure_attackers
 from hushmeter.theory.bounds import bounds
@@ -160,17 +160,17 @@ def test_the_exact_series_of_fig3_is_that_of_the_simulation(small_items):
 @pytest.mark.parametrize(("seeds", "bands"), [(1, 0), (2, 0), (3, 1)])
 def test_few_seeds_are_drawn_as_points(seeds, bands):
     table = pd.concat([rows_of("a").assign(alpha=0.8 + 0.01 * k, seed=k) for k in range(seeds)])
-    axes = draw_sweep(table, "title", measures=("alpha",)).axes[0]
+    axes = draw(table, measures=("alpha",)).axes[0]
     assert len(axes.collections) == bands
     points = [line for line in axes.lines if line.get_marker() == "."]
     assert [line.get_ydata().size for line in points] == ([4] if seeds == 2 else [])
 
 
 def test_a_cut_axis_is_marked():
-    high = draw_sweep(rows_of("a"), "title", measures=("alpha",)).axes[0]
+    high = draw(rows_of("a"), measures=("alpha",)).axes[0]
     assert high.get_ylim()[0] > 0.5
     assert any("the axis starts at 0.80" in text.get_text() for text in high.texts)
-    low = draw_sweep(rows_of("a").assign(alpha=0.05), "title", measures=("alpha",)).axes[0]
+    low = draw(rows_of("a").assign(alpha=0.05), measures=("alpha",)).axes[0]
     assert low.get_ylim()[0] < 0
     assert not low.texts
 
@@ -195,13 +195,17 @@ def rows_of(names, **more):
     )
 
 
+def draw(table, measures=("alpha", "f1"), **more):
+    return draw_panels([SweepPanel(table, measure, **more) for measure in measures], "title")
+
+
 def legend_of(figure):
     return [text.get_text() for text in figure.legends[0].get_texts()]
 
 
 def test_every_attacker_has_a_line_and_the_floors_are_drawn():
-    assert legend_of(draw_sweep(rows_of("abcdefghi"), "title")) == [*"abcdefghi", "everything off"]
-    both = draw_sweep(rows_of(["a", "all-off", "hold"], hold_floor=0.7), "title")
+    assert legend_of(draw(rows_of("abcdefghi"))) == [*"abcdefghi", "everything off"]
+    both = draw(rows_of(["a", "all-off", "hold"], hold_floor=0.7))
     assert legend_of(both) == ["a", "everything off", "as at the first reading"]
     alpha, f1 = both.axes[:2]
     drawn = sorted(float(line.get_ydata()[0]) for line in alpha.lines)
@@ -213,14 +217,14 @@ def test_a_vacuous_bound_is_drawn_as_such():
     home = hm.synth.ready_home("similar8")
     found = bounds(home, np.array([1.0, 0.1]), readings=10**6, form="printed")
     assert np.asarray(found.lower.vacuous).all()
-    figure = draw_sweep(rows_of("a"), "title", bounds={"Theorem 5": found})
+    figure = draw(rows_of("a"), measures=("alpha",), bounds={"Theorem 5": found})
     assert VACUOUS in legend_of(figure)
     crosses = [line for line in figure.axes[0].lines if line.get_marker() == "x"]
     assert all(y in (0.0, 1.0) for line in crosses for y in line.get_ydata())
 
 
 def test_epsilon_stands_above_its_logarithm():
-    figure = draw_sweep(rows_of("a"), "title")
+    figure = draw(rows_of("a"))
     top = figure.axes[0].child_axes[0]
     ticks = dict(zip([t.get_text() for t in top.get_xticklabels()], top.get_xticks(), strict=True))
     assert ticks["1"] == 0.0

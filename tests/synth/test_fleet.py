@@ -10,7 +10,7 @@ import pytest
 from hushmeter.errors import DataError, InputError
 from hushmeter.fleet.input_files import check_schema
 from hushmeter.fleet.job import Columns
-from hushmeter.synth.fleet import METERS_PER_FEEDER, FleetPlan, draw_feeder, write_fleet
+from hushmeter.synth.traces import METERS_PER_FEEDER, FleetPlan, draw_feeder, write_fleet
 
 
 def read(paths):

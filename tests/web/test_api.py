@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import hushmeter as hm
-from hushmeter.advice.planner import public_facts
+from hushmeter.advice import public_facts
 from hushmeter.files import json_text
 from hushmeter.releases.receipt import describe_promise, digest
 from hushmeter.theory.bounds import bound_curves, switch_limit

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import hushmeter as hm
-from hushmeter.advice.planner import public_facts
+from hushmeter.advice import public_facts
 from hushmeter.write import meter_bytes
 from tests.cli.test_commands import run
 from tests.web.serving import serving, upload

@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hushmeter.advice.planner import EXACT, Advice, Goal, Option, Reach
+from hushmeter.advice import EXACT, Advice, Goal, Option, Reach
 from hushmeter.errors import DataError, InputError
 from hushmeter.formatting import (
     duration_in_words,
     format_two_digits,
     format_watt_hours,
     format_watts,
+    odds_out_of_100,
     out_of_100,
     short_duration,
 )
 from hushmeter.noise import find_kind
-from hushmeter.noise.losses import Composition
 from hushmeter.privacy import ApplianceAccount
 from hushmeter.releases.labels import CELLS, HOURLY_COST, VIEWS
 from hushmeter.releases.private_receipt import describe_largest_power
@@ -39,7 +39,6 @@ from hushmeter.trace import SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
     from hushmeter.privacy.units import Metered
-    from hushmeter.releases.promise import Promise
     from hushmeter.releases.request import Request
     from hushmeter.trace import Trace
 
@@ -175,7 +174,6 @@ def describe_restoring(promise: Promise, trace: Trace) -> tuple[str, ...]:
     The result is empty if the readings cannot be released in this way, or their cells are longer
     than an hour.
     """
-    from hushmeter.releases.release import Release
     from hushmeter.releases.restore import restore
 
     errors = promise.errors
@@ -258,8 +256,7 @@ def _(result: Release) -> tuple[str, ...]:
 def describe_guesses(guesses: Iterable[tuple[str, float]]) -> tuple[str, ...]:
     """Sentences about how often the best attacker is right, one for each (about, odds)."""
     return tuple(
-        f"The best attacker is right {out_of_100(min(odds, 1 - 1e-12))} times out of 100 about "
-        f"{about}."
+        f"The best attacker is right {odds_out_of_100(odds)} times out of 100 about {about}."
         for about, odds in guesses
     )
 
@@ -324,7 +321,6 @@ RESTORE_SUMS = (
 
 
 def _wish(goal: Goal) -> str:
-    """The goal as the clause of a sentence."""
     about = f"about one {goal.span} of the {goal.appliance}"
     if goal.span == "file":
         about = f"about {goal.appliance}"
@@ -345,7 +341,6 @@ def _wish(goal: Goal) -> str:
 
 
 def _for(goal: Goal) -> str:
-    """What the release is for."""
     return {
         "hour": "for single hours",
         "day": "for days",
@@ -463,17 +458,12 @@ def _about(entry: ApplianceAccount) -> str:
             return f"{shown}; the length of its runs is unknown."
         return (
             f"{shown}; the best possible guess at which of two times of the day it ran is right "
-            f"{_never_certain(entry.when)} times out of 100."
+            f"{odds_out_of_100(entry.when.odds)} times out of 100."
         )
-    more = [] if entry.run is None else [f"from one run {_never_certain(entry.run)} times"]
-    more.append(f"from a whole day {_never_certain(entry.day)} times")
+    more = [] if entry.run is None else [f"from one run {odds_out_of_100(entry.run.odds)} times"]
+    more.append(f"from a whole day {odds_out_of_100(entry.day.odds)} times")
     return (
         f"From one reading, the best possible guess about the {entry.name} is right "
-        f"{_never_certain(entry.reading)} times out of 100; {'; '.join(more)}. A coin is right 50 "
-        "times."
+        f"{odds_out_of_100(entry.reading.odds)} times out of 100; {'; '.join(more)}. A coin is "
+        "right 50 times."
     )
-
-
-def _never_certain(entry: Composition) -> str:
-    """Odds out of 100, never rounded up to certainty."""
-    return out_of_100(min(entry.odds, 1 - 1e-12))

@@ -227,10 +227,7 @@ class Attacker(ABC):
         InputError
             If the trace has another number of appliances than the home.
         """
-        if trace.truth().shape[1] != len(self.home):
-            raise InputError(
-                f"the trace has {trace.truth().shape[1]} appliances, the home {len(self.home)}."
-            )
+        self.home.truth_of(trace)
         return self
 
     def knows(self, mechanism: NoiseDistribution | None) -> Self:

@@ -41,7 +41,7 @@ MANY_APPLIANCES = 12
 class LevelAttacker(Attacker):
     """An attacker that chooses a level of every appliance at every reading.
 
-    A subclass implements `_choose`, and `_given` if the user can give the levels.
+    A subclass implements `_choose`, and passes on the levels that the user gave.
 
     Notes
     -----
@@ -53,19 +53,14 @@ class LevelAttacker(Attacker):
     levels_: LevelTable
     on_: OnFlags
 
-    @property
-    def _given(self) -> Sequence[Sequence[float]] | None:
-        """On-levels [W] of every appliance that the user gave."""
-        return None
+    def __init__(self, home: Home, given: Sequence[Sequence[float]] | None) -> None:
+        super().__init__(home)
+        self._untrained = home_levels(home) if given is None else given_levels(home, given)
 
     @property
     def table(self) -> LevelTable:
         """Level powers in use [W]."""
-        if hasattr(self, "levels_"):
-            return self.levels_
-        return (
-            home_levels(self.home) if self._given is None else given_levels(self.home, self._given)
-        )
+        return getattr(self, "levels_", self._untrained)
 
     def _choose(self, load: FloatArray, starts: BoolArray) -> LevelArray:
         """Levels (T, N) for readings less the base load [W]."""
@@ -135,16 +130,10 @@ class CombinatorialOptimisation(LevelAttacker):
         most: int = 2,
         least_power: float = 10.0,
     ) -> None:
-        super().__init__(home)
+        super().__init__(home, levels)
         self.levels = levels
         self.most = whole("most", most)
         self.least_power = non_negative("least_power", least_power)
-        if levels is not None:
-            given_levels(home, levels)
-
-    @property
-    def _given(self) -> Sequence[Sequence[float]] | None:
-        return self.levels
 
     def fit(self, trace: Trace) -> Self:
         """Learn the levels, unless they were given, and which of them mean on."""
@@ -222,18 +211,12 @@ class IntegerProgram(LevelAttacker):
         solve_first: bool = True,
         smooth: int = 1,
     ) -> None:
-        super().__init__(home)
+        super().__init__(home, ratings)
         self.ratings = ratings
         self.solve_first = bool(solve_first)
         self.smooth = whole("smooth", smooth)
         if self.smooth % 2 == 0:
             raise InputError(f"smooth must be odd, got {smooth}.")
-        if ratings is not None:
-            given_levels(home, ratings)
-
-    @property
-    def _given(self) -> Ratings | None:
-        return self.ratings
 
     @property
     def lookback(self) -> int | None:

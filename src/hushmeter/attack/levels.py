@@ -122,9 +122,7 @@ def learn_levels(trace: Trace, home: Home, most: int = 3) -> LevelTable:
     `SEPARATION` times the sum of the standard deviations.
     """
     whole("most", most)
-    given, states = home_levels(home), trace.truth()
-    if states.shape[1] != len(home):
-        raise InputError(f"the trace has {states.shape[1]} appliances, the home {len(home)}.")
+    given, states = home_levels(home), home.truth_of(trace)
     if trace.power is None:
         return given
     rows = []

@@ -1,6 +1,6 @@
-"""The convolutional network of `tcn` and `semi-blind`: inputs, layers, evaluation and training.
+"""Attackers of networks, and the convolutional network of `tcn` and `semi-blind`.
 
-The inputs are readings, scaled by the noise that they contain. Every length is a time and not a
+Its inputs are readings, scaled by the noise that they contain. Every length is a time and not a
 number of readings. Readings of less than a minute are averaged over cells of about one minute, and
 the readings within a cell are a second input.
 
@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushmeter.attack.base import (
+    Attacker,
     AttackerSettings,
     NoiseDistribution,
     ProbabilisticAttacker,
@@ -338,17 +339,54 @@ class NetSettings(AttackerSettings):
         positive("rate", self.rate)
 
 
-class NetworkAttacker(ProbabilisticAttacker):
-    """An attacker whose probabilities are the mean of several networks.
+class NetworkAttacker(Attacker):
+    """An attacker of trained networks; a subclass has usual settings and implements `_build`."""
 
-    A subclass has its own usual settings and largest number of networks, and implements `_build`.
+    usual: ClassVar[AttackerSettings]
+
+    settings: Any
+    weights_: tuple[Weights, ...]
+
+    def __init__(
+        self,
+        home: Home,
+        *,
+        settings: AttackerSettings | Mapping[str, Any] | None = None,
+        seed: int = 0,
+        progress: bool = False,
+    ) -> None:
+        super().__init__(home)
+        if find_spec("torch") is None:
+            raise MissingExtraError(f"the {self.name} attacker", "deep")
+        self.settings = read_settings(self.usual, settings)
+        self.seed, self.progress = whole("seed", seed, least=0), bool(progress)
+
+    def _build(self, weights: Weights | None = None, seed: int = 0) -> nn.ModuleDict:
+        """A network with the given parameters, or with random ones."""
+        raise NotImplementedError(f"{type(self).__name__} must implement _build.")
+
+    def _networks(self) -> list[nn.ModuleDict]:
+        return [self._build(weights) for weights in self.weights_]
+
+    def _count_networks(self) -> int:
+        """Number of trained networks; zero if the parameters of a saved attacker do not fit."""
+        try:
+            return len(self._networks())
+        except (RuntimeError, ValueError, TypeError, AttributeError):
+            return 0
+
+
+class NoisyNetworkAttacker(NetworkAttacker, ProbabilisticAttacker):
+    """An attacker whose probabilities are the mean of several networks that know the noise.
+
+    A subclass may limit the number of its networks.
     """
 
     uses_noise: ClassVar[bool] = True
-    usual: ClassVar[NetSettings] = NetSettings()
+    usual: ClassVar[AttackerSettings] = NetSettings()
     most_nets: ClassVar[int | None] = None
 
-    weights_: tuple[Weights, ...]
+    settings: NetSettings
 
     def __init__(
         self,
@@ -359,29 +397,10 @@ class NetworkAttacker(ProbabilisticAttacker):
         seed: int = 0,
         progress: bool = False,
     ) -> None:
-        super().__init__(home)
-        if find_spec("torch") is None:
-            raise MissingExtraError(f"the {self.name} attacker", "deep")
+        super().__init__(home, settings=settings, seed=seed, progress=progress)
         self.mechanism = check_mechanism(mechanism)
-        self.settings = read_settings(self.usual, settings)
         if self.most_nets is not None and self.settings.nets > self.most_nets:
             raise InputError(f"nets must be at most {self.most_nets}, got {self.settings.nets}.")
-        self.seed, self.progress = whole("seed", seed, least=0), bool(progress)
-
-    def _build(self, weights: Weights | None = None, seed: int = 0) -> nn.ModuleDict:
-        """A network with the given parameters, or with random ones."""
-        raise NotImplementedError(f"{type(self).__name__} must implement _build.")
-
-    def _networks(self) -> list[nn.ModuleDict]:
-        """The trained networks."""
-        return [self._build(weights) for weights in self.weights_]
-
-    def _has_networks(self) -> bool:
-        """Whether the parameters of a saved attacker fit to its networks."""
-        try:
-            return bool(self._networks())
-        except (RuntimeError, ValueError, TypeError, AttributeError):
-            return False
 
 
 CHUNK = 1 << 13

@@ -78,7 +78,7 @@ def solve_relaxed(
     one_of("unexplained", unexplained, ("all", "none", "error"))
     watts, steps, tolerance = _check_problem(powers, jumps, tolerance)
     switches = np.empty((steps.size, watts.size))
-    _fill_largest_first(steps, tolerance, watts, _power_before(watts), switches)
+    _fill_largest_first(steps, tolerance, watts, power_before(watts), switches)
     if unexplained != "all":
         beyond = steps > watts.sum() + tolerance
         switches[beyond] = 0.0 if unexplained == "none" else np.nan
@@ -390,9 +390,10 @@ class OneShot(IncrementAttacker):
                 shares = solve_relaxed(powers, sizes, tolerance)
                 reach = powers.sum()
             else:
-                shares = np.empty((jumps.size, powers.size))
-                _fill_available(sizes, tolerance, powers, available[:, order], shares)
-                reach = available[:, order] @ powers
+                usable = available[:, order] * powers
+                before = np.cumsum(usable, axis=1) - usable
+                shares = np.clip((sizes[:, None] - tolerance - before) / powers, 0.0, 1.0)
+                shares, reach = shares * available[:, order], usable.sum(axis=1)
             switches = np.empty(shares.shape, np.bool_)
             switches[:, order] = round_switches(shares, rounding=self.rounding, rng=rng)
             feasible = sizes <= reach + tolerance
@@ -435,7 +436,7 @@ def _check_problem(
     return watts, steps, positive("tolerance", tolerance)
 
 
-def _power_before(powers: FloatArray) -> FloatArray:
+def power_before(powers: FloatArray) -> FloatArray:
     """Total power ranked before each appliance [W], largest first, ties in index order."""
     order = np.argsort(-powers, kind="stable")
     before = np.empty_like(powers)
@@ -459,24 +460,6 @@ def _fill_largest_first(
             share = (reach - before[i]) / powers[i]
             share = share if share > 0.0 else 0.0
             switches[t, i] = share if share < 1.0 else 1.0
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def _fill_available(
-    jumps: FloatArray,
-    tolerance: float,
-    powers: FloatArray,
-    available: BoolArray,
-    switches: FloatArray,
-) -> None:
-    """(P3) restricted to the available appliances; powers in descending order."""
-    for t in range(jumps.size):
-        missing = jumps[t] - tolerance
-        for i in range(powers.size):
-            switches[t, i] = 0.0
-            if available[t, i] and missing > 0.0:
-                switches[t, i] = min(missing / powers[i], 1.0)
-                missing -= powers[i]
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")

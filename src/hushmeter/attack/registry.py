@@ -66,8 +66,8 @@ BUILT_IN = {
     "sparse-hmm": "super_state_hmm:SuperStateHmm",
     "ip": "combinatorial:IntegerProgram",
     "alip": "combinatorial:AidedIntegerProgram",
-    "rnn": "recurrent_net:RecurrentNet",
-    "tcn": "tcn:Tcn",
+    "rnn": "neural:RecurrentNet",
+    "tcn": "neural:Tcn",
     "semi-blind": "semi_blind:SemiBlind",
     "bayes": "bayes:Bayes",
     "strongest": "strongest:Strongest",
@@ -235,7 +235,6 @@ def single_switch_trace(home: Home, length: int, seed: int) -> Trace:
 
 
 def _example() -> tuple[Home, Trace]:
-    """A home and training data."""
     from hushmeter import synth
 
     home = synth.ready_home("similar8")
@@ -244,6 +243,11 @@ def _example() -> tuple[Home, Trace]:
 
 def _make(cls: type[Attacker], home: Home) -> Attacker:
     return cls(home, **cls.checked_with)
+
+
+def _fitted(cls: type[Attacker]) -> tuple[Attacker, Trace]:
+    home, trace = _example()
+    return _make(cls, home).fit(trace), trace
 
 
 def _require(holds: bool, cls: type[Attacker], clause: str) -> None:
@@ -257,8 +261,7 @@ def _has_metadata(cls: type[Attacker]) -> None:
 
 
 def _keeps_shapes_and_input(cls: type[Attacker]) -> None:
-    home, trace = _example()
-    attacker = _make(cls, home).fit(trace)
+    attacker, trace = _fitted(cls)
     _gives_valid_answers(attacker, np.array(trace.readings), trace.truth()[0])
     # A net meter counts exported power as negative, and noise can make any reading negative.
     _gives_valid_answers(attacker, trace.readings - 3000.0, trace.truth()[0])
@@ -304,13 +307,8 @@ def _ignores_the_order(cls: type[Attacker]) -> None:
     order = np.random.default_rng(5).permutation(len(home))
     other = Home([home.appliances[i] for i in order], home.tolerance, home.base_load)
     truth, power = trace.truth(), trace.power
-    shuffled = Trace(
-        trace.readings,
-        trace.interval_s,
-        trace.start,
-        truth[:, order],
-        None if power is None else power[:, order],
-    )
+    assert power is not None
+    shuffled = trace.derive(states=truth[:, order], power=power[:, order], names=None)
     plain = _make(cls, home).fit(trace).predict(trace, initial_state=truth[0], rng=2)
     moved = _make(cls, other).fit(shuffled).predict(shuffled, initial_state=truth[0][order], rng=2)
     _require(
@@ -321,16 +319,14 @@ def _ignores_the_order(cls: type[Attacker]) -> None:
 
 
 def _pickles(cls: type[Attacker]) -> None:
-    home, trace = _example()
-    attacker = _make(cls, home).fit(trace)
+    attacker, trace = _fitted(cls)
     before = attacker.predict(trace, rng=4)
     after = pickle.loads(pickle.dumps(attacker)).predict(trace, rng=4)
     _require(bool((before == after).all()), cls, "a pickled copy must answer alike")
 
 
 def _saves_and_loads(cls: type[Attacker]) -> None:
-    home, trace = _example()
-    attacker = _make(cls, home).fit(trace)
+    attacker, trace = _fitted(cls)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "attacker.npz"
         attacker.save(path)
@@ -342,8 +338,7 @@ def _saves_and_loads(cls: type[Attacker]) -> None:
 
 
 def _knows_the_noise(cls: type[Attacker]) -> None:
-    home, trace = _example()
-    attacker = _make(cls, home).fit(trace)
+    attacker, trace = _fitted(cls)
     before = attacker.predict(trace, rng=4)
     informed = attacker.knows(Laplace(0.1, 100.0, grid=1.0))
     states = informed.predict(trace, rng=4)
@@ -367,8 +362,8 @@ def _serves_gaps_and_idle_appliances(cls: type[Attacker]) -> None:
 
 
 def _refuses_nonsense(cls: type[Attacker]) -> None:
-    home, trace = _example()
-    attacker = _make(cls, home).fit(trace)
+    attacker, trace = _fitted(cls)
+    home = attacker.home
     bad_states = ([True], np.ones(len(home) + 1), np.full(len(home), 2))
     calls: list[Callable[[], object]] = [
         lambda: attacker.predict([]),

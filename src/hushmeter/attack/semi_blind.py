@@ -13,14 +13,16 @@ from __future__ import annotations
 
 import math
 import re
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib import resources
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from hushmeter.appliance import Appliance
-from hushmeter.attack.base import Observation
+from hushmeter.attack.base import AttackerSettings, Observation
 from hushmeter.attack.levels import training_power
 from hushmeter.attack.network import (
     BASE_S,
@@ -28,8 +30,8 @@ from hushmeter.attack.network import (
     Encoder,
     Example,
     NetSettings,
-    NetworkAttacker,
     Noise,
+    NoisyNetworkAttacker,
     Weights,
     add_noise,
     build_net,
@@ -91,30 +93,9 @@ class ApplianceType:
     pause_s: float = 0.0
 
 
-TYPES = (
-    ApplianceType("kettle", r"kettle", 500.0),
-    ApplianceType("toaster", r"toaster", 300.0),
-    ApplianceType("microwave", r"microwave( oven)?", 200.0),
-    ApplianceType("oven", r"oven", 300.0, 900.0),
-    ApplianceType("hob", r"hob|stove|cooker|range", 200.0, 900.0),
-    ApplianceType("dishwasher", r"dish ?washer", 30.0, 900.0),
-    ApplianceType("tumble dryer", r"(tumble ?|washer ?)?dryer", 200.0, 900.0),
-    ApplianceType("washing machine", r"washing ?machine|clothes ?washer", 30.0, 900.0),
-    ApplianceType("fridge", r"fridge|refrigerator|fridge ?freezer|freezer", 50.0),
-    ApplianceType("television", r"television|tv", 20.0),
-    ApplianceType("desktop PC", r"(desktop )?(pc|computer)", 30.0),
-    ApplianceType("laptop", r"laptop( computer)?", 15.0),
-    ApplianceType("vacuum cleaner", r"vacuum( cleaner)?", 200.0),
-    ApplianceType("hair dryer", r"hair ?dryer", 300.0),
-    ApplianceType("iron", r"iron", 300.0, 300.0),
-    ApplianceType("electric shower", r"shower", 2000.0),
-    ApplianceType("water heater", r"immersion heater|water heater|boiler", 500.0),
-    ApplianceType("portable heater", r"(portable|space|fan|electric) heat(er)?|heater", 200.0),
-    ApplianceType("air conditioner", r"ac|air ?con(ditioner|ditioning)?", 150.0),
-    ApplianceType("heat pump", r"heat ?pump", 150.0),
-    ApplianceType("car charger", r"car charger|ev|electric vehicle|wallbox", 1000.0),
-    ApplianceType("coffee machine", r"coffee (machine|maker)", 200.0),
-    ApplianceType("pool pump", r"pool pump", 200.0),
+_FILE = resources.files("hushmeter.attack") / "appliance_types.toml"
+TYPES = tuple(
+    ApplianceType(**row) for row in tomllib.loads(_FILE.read_text(encoding="utf-8"))["type"]
 )
 """Types that `label_types` recognises by the names of circuits. The longest match decides."""
 
@@ -374,7 +355,7 @@ JUDGED = 20_160
 """Largest number of minutes of a home that decide about the thresholds: two weeks."""
 
 
-class SemiBlind(NetworkAttacker):
+class SemiBlind(NoisyNetworkAttacker):
     """Semi-blind. The probability that each appliance is on, learnt from other homes only.
 
     Parameters
@@ -432,7 +413,7 @@ class SemiBlind(NetworkAttacker):
     needs: ClassVar[str] = "sub-metered data of other homes; PyTorch (the extra named deep)"
     assumes: ClassVar[str] = "appliances of one type are alike in all homes"
 
-    usual: ClassVar[NetSettings] = NetSettings(channels=40, nets=5, steps=600)
+    usual: ClassVar[AttackerSettings] = NetSettings(channels=40, nets=5, steps=600)
     checked_with: ClassVar[dict[str, Any]] = {
         "settings": {"channels": 8, "steps": 2, "batch": 2, "window": 4}
     }
@@ -530,7 +511,7 @@ class SemiBlind(NetworkAttacker):
     def _check_learnt(self) -> None:
         if hasattr(self, "weights_"):
             sizes = {len(self.types_), self.powers_.size, self.thresholds_.size}
-            if not self._has_networks() or len(sizes) != 1:
+            if not self._count_networks() or len(sizes) != 1:
                 raise DataError(f"a saved {self.name} attacker is damaged.")
 
     def _build(self, weights: Weights | None = None, seed: int = 0) -> nn.ModuleDict:
@@ -543,7 +524,6 @@ class SemiBlind(NetworkAttacker):
         strange: Sequence[FloatArray],
         advance: Callable[[int], None],
     ) -> Weights:
-        """Train one network on some of the homes."""
         seed = self.seed * 100 + number
         net = self._build(seed=seed)
         windows = PopulationWindows(homes, strange, self._window, np.random.default_rng(seed))

@@ -23,7 +23,7 @@ from hushmeter.checks import BoolArray, FloatArray, IntArray, whole
 from hushmeter.errors import DataError, InputError
 from hushmeter.formatting import spread_out
 from hushmeter.home import Home
-from hushmeter.scoring import block_measures, draw_blocks
+from hushmeter.scoring import block_measures, draw_blocks, outcomes
 from hushmeter.trace import SECONDS_PER_DAY, Trace
 
 NO_DATA = "no data"
@@ -211,14 +211,17 @@ class Strongest(Attacker):
 
     def _choose(self) -> Choice:
         truths = [states for _, _, states, _ in self.blocks_]
-        guess = np.array([_count(np.tile(self.guess_, (len(x), 1)), x) for x in truths])
+        guess = np.array(
+            [outcomes(np.broadcast_to(self.guess_, x.shape), x).sum(axis=1) for x in truths]
+        )
         draws = draw_blocks(len(truths), RESAMPLES, self.seed)
         runs = guess[:, :2].sum(axis=(0, 1)) > 0
         # The guess is the simplest option, and the candidates come in their order.
         options = [(NO_DATA, guess, np.ones(self.guess_.size, np.bool_))]
         for name, copies in self.held_back_.items():
             answers = [self._answer(copies[block[0]], block) for block in self.blocks_]
-            counts = np.array([_count(a, x) for a, x in zip(answers, truths, strict=True)])
+            pairs = zip(answers, truths, strict=True)
+            counts = np.array([outcomes(answer, x).sum(axis=1) for answer, x in pairs])
             weak = _weak_appliances(counts, guess, draws, self.home.names)
             options.append((name, np.where(weak, guess, counts), weak))
         scores = np.array([_mean_kappa(c.sum(axis=0, keepdims=True), runs) for _, c, _ in options])
@@ -362,12 +365,6 @@ def _steps(run_starts: BoolArray) -> Any:
     if run_starts[1:].any():
         return np.arange(run_starts.size) + np.cumsum(run_starts) - 1
     return None
-
-
-def _count(states: BoolArray, truth: BoolArray) -> IntArray:
-    """Hits, misses, false alarms and correct offs of each appliance, shape (4, N)."""
-    kinds = (states & truth, ~states & truth, states & ~truth, ~states & ~truth)
-    return np.array([kind.sum(axis=0) for kind in kinds])
 
 
 def _mean_kappa(counts: IntArray, runs: BoolArray) -> FloatArray:

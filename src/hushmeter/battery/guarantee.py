@@ -335,6 +335,9 @@ def climb_exponents(
     return rates, sums + math.log(positive("readings", steps))
 
 
+LARGEST_EPSILON = 20.0
+"""Largest ε for which batteries are sized."""
+
 HOURS_PER_YEAR = 8760.0
 PROBE_KWH = 1e9
 """A capacity that is never reached [kWh], so that only the power limits matter."""
@@ -521,7 +524,6 @@ def least_epsilon(
     max_failure: float = 0.01,
     mechanism: str = "laplace",
     delta: float = 1e-6,
-    most: float = 20.0,
 ) -> float | None:
     """Return the smallest ε for which the proved failure bound is at most `max_failure`."""
     failure, grid = _share(max_failure), control_grid(control, unit)
@@ -534,7 +536,7 @@ def least_epsilon(
             return False
         return bound_saturation(noise, battery, control) <= failure
 
-    low, high = 1e-3, most
+    low, high = 1e-3, LARGEST_EPSILON
     if not serves(high):
         return None
     while high / low > 1.01:
@@ -594,9 +596,6 @@ def _share(max_failure: float) -> float:
 ATTACKER = "co"
 EPSILON_FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 """The size table covers the requested ε times these factors."""
-
-LARGEST_EPSILON = 20.0
-"""The size table leaves out a larger ε."""
 
 HOPELESS = 0.95
 """A battery that saturates in at least this share of the simulated horizons is refused."""

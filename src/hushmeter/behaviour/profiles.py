@@ -190,7 +190,6 @@ class Profiles:
         return replace(self, values=self.values[keep], ids=self.ids[keep], days=self.days[keep])
 
     def _chosen(self, users: int | Sequence[str], seed: int) -> NDArray[np.str_]:
-        """The names of the homes that are kept."""
         homes = np.unique(self.ids)
         if isinstance(users, int):
             if not 1 <= users <= homes.size:

@@ -36,6 +36,7 @@ from hushmeter.noise.pure import Laplace
 from hushmeter.privacy.units import metered
 from hushmeter.releases.request import Request
 from hushmeter.releases.restore import read_estimates, restore
+from hushmeter.scoring import student_half_width
 from hushmeter.trace import SECONDS_PER_HOUR, Trace
 
 if TYPE_CHECKING:
@@ -346,15 +347,8 @@ def cluster_profiles(
 
 
 def band(values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the mean over the first axis and the ends of its 95 % confidence band.
-
-    The band follows Student's t distribution.
-    """
-    from scipy.stats import t
-
-    repeats = values.shape[0]
-    mean = values.mean(axis=0)
-    half = t.ppf(0.975, repeats - 1) * values.std(axis=0, ddof=1) / np.sqrt(repeats)
+    """Return the mean over the first axis and the ends of its 95 % confidence band."""
+    mean, half = values.mean(axis=0), student_half_width(values)
     return mean, mean - half, mean + half
 
 

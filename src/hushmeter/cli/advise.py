@@ -37,7 +37,7 @@ from hushmeter.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hushmeter.advice.planner import Advice, Option, Reach
+    from hushmeter.advice import Advice, Option, Reach
     from hushmeter.advice.sentences import OwnUse
     from hushmeter.appliance import Appliance
     from hushmeter.privacy.units import Metered
@@ -104,8 +104,8 @@ def advise(
 
     Example: hushmeter advise --max-hourly-error 50
     """
-    from hushmeter.advice.planner import advise as find_advice
-    from hushmeter.advice.planner import find_reach, public_facts, with_run
+    from hushmeter.advice import advise as find_advice
+    from hushmeter.advice import find_reach, public_facts, with_run
     from hushmeter.checks import seconds
     from hushmeter.privacy.units import refuse_unknown_rounding
     from hushmeter.read import read_recording
@@ -185,7 +185,7 @@ def _measure(
     attacker: str, request: Request, file: Path | None, options: ReadOptions, seed: int
 ) -> Callable[..., float]:
     """A function that measures the odds of an attacker on the circuits of a file."""
-    from hushmeter.advice.planner import measure_with
+    from hushmeter.advice import measure_with
     from hushmeter.read import read_home_recording
 
     if request.home is None:
@@ -418,7 +418,7 @@ def _draw(
     force: bool,
 ) -> list[str]:
     """Draw privacy against error for every purpose, and write the numbers behind the figure."""
-    from hushmeter.advice.planner import find_front
+    from hushmeter.advice import find_front
     from hushmeter.plot import figure_place, save_figure
     from hushmeter.plot.adopters import draw_front
     from hushmeter.releases.labels import HOURLY_COST

@@ -97,9 +97,9 @@ def attack(
     Example: hushmeter attack meter.csv --have kettle,fridge -a semi-blind --population
     population.npz -o states.csv
     """
+    from hushmeter.assumptions import remove_generation
     from hushmeter.attack.base import GaussianNoise
     from hushmeter.attack.registry import attackers
-    from hushmeter.attack.remove_solar import remove_generation
     from hushmeter.attack.strongest import Strongest
     from hushmeter.checks import one_of
     from hushmeter.files import refuse_overwrite, table_format, write_table
@@ -182,7 +182,7 @@ def _load_population(
 
 def _describe_generation(trace: Trace, generation: str) -> str | None:
     """One sentence about negative readings or about what was removed; None for neither."""
-    from hushmeter.attack.remove_solar import estimate_generation, warn_of_generation
+    from hushmeter.assumptions import estimate_generation, warn_of_generation
 
     if generation == "keep":
         return warn_of_generation(trace)

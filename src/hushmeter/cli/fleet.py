@@ -324,7 +324,7 @@ def synth_fleet(
     Example: hushmeter synth-fleet --meters 1000 --days 30 -o fleet
     """
     from hushmeter.formatting import count_of
-    from hushmeter.synth.fleet import FleetPlan, write_fleet
+    from hushmeter.synth.traces import FleetPlan, write_fleet
 
     plan = FleetPlan(meters, days, parse_interval(interval), seed, unit, start)
     with row_progress("writing") as advance:

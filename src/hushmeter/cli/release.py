@@ -35,7 +35,7 @@ from hushmeter.formatting import count_of, format_two_digits
 
 if TYPE_CHECKING:
     from hushmeter.home import Home
-    from hushmeter.noise.audit import AuditResult, Finding
+    from hushmeter.noise import AuditResult, Finding
     from hushmeter.read import ReadOptions, Recording
     from hushmeter.releases.files import EarlierRelease
     from hushmeter.releases.promise import Promise
@@ -447,7 +447,7 @@ def audit(
 
     Example: hushmeter audit --mechanism staircase -e 0.5 --samples 400000
     """
-    from hushmeter.noise.audit import audit as run_audit
+    from hushmeter.noise import audit as run_audit
     from hushmeter.privacy.units import Metered
 
     check_seed(seed)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hushmeter.attack.remove_solar import warn_of_generation
+from hushmeter.assumptions import warn_of_generation
 from hushmeter.errors import DataError
 from hushmeter.formatting import count_of, duration_in_words, short_duration
 from hushmeter.learn.homes import LearntHome, learn_home

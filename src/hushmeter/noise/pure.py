@@ -440,7 +440,6 @@ def _divide(mechanism: Staircase, base: PrivacyLoss, shared: int, largest: int) 
 
 
 def _compose(mechanism: Staircase, steps: Steps, reach: int) -> PrivacyLoss:
-    """Return the composed loss of changes given in steps."""
     total = PrivacyLoss(mechanism.epsilon, 0, np.ones(1))
     for step, times in steps:
         if times > 0:

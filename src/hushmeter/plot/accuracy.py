@@ -77,22 +77,6 @@ class SweepPanel:
         return np.sort(-np.log(self.table["epsilon"].unique()))
 
 
-def draw_sweep(
-    table: pd.DataFrame,
-    title: str,
-    *,
-    by: str = "attacker",
-    measures: Sequence[str] = ("alpha", "f1"),
-    bounds: Mapping[str, Bounds] | None = None,
-) -> Figure:
-    """Draw a sweep: one panel for each measure, one line with a 95 % band for each attacker."""
-    panels = [
-        SweepPanel(table, one, by=by, bounds=(bounds or {}) if one == "alpha" else {})
-        for one in measures
-    ]
-    return draw_panels(panels, title)
-
-
 def draw_panels(
     panels: Sequence[SweepPanel], title: str, *, columns: int = 3, note: str = ""
 ) -> Figure:
@@ -326,37 +310,17 @@ def draw_lines(panels: Mapping[str, tuple[Lines, Lines]], title: str, ylabel: st
 
 
 def draw_bounds(curves: BoundCurves, title: str) -> Figure:
-    """Fig. 2 of the paper. Draw the accuracy against ln(1/ε), with every bound in the same panel.
-
-    Parameters
-    ----------
-    curves : BoundCurves
-    title : str
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-    """
+    """Draw the accuracy against ln(1/ε), with every bound in the same panel (Fig. 2)."""
     return draw_bound_panels({"": (curves, None)}, title)
 
 
 def draw_bound_panels(
     panels: Mapping[str, tuple[BoundCurves, FloatArray | None]], title: str, note: str = ""
 ) -> Figure:
-    """Fig. 2 of the paper. One panel for each distribution of switches, with its own bounds.
+    """Draw one panel for each distribution of switches, with its own bounds (Fig. 2).
 
-    Parameters
-    ----------
-    panels : mapping of str to (BoundCurves, array or None)
-        The curves of every panel by its heading, and the measured accuracy at each ε, NaN where
-        nothing was measured.
-    title : str
-    note : str
-        A note about ε below the panels.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
+    `panels` has the curves of every panel by its heading, and the measured accuracy at each ε, NaN
+    where nothing was measured; `note` is about ε.
     """
     wide = len(panels) > 1
     figure = new_figure(4.7 * len(panels) if wide else 8.5, 5.4 if wide else 5.2)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from hushmeter.advice.planner import FrontLine, Goal
+    from hushmeter.advice import FrontLine, Goal
     from hushmeter.battery.guarantee import BatteryCase, Exposure, Sizing
     from hushmeter.price import Menu
 
@@ -168,7 +168,6 @@ def draw_operation(
 
 
 def _gaps(done: Operation) -> IntArray:
-    """Positions of the readings after a gap."""
     return np.flatnonzero(done.load.run_starts)[1:]
 
 
@@ -507,17 +506,9 @@ def draw_clusters(result: Stability, name: str) -> dict[str, tuple[Figure, dict[
 
 
 def draw_centres(result: Stability | ReleasedClusters, title: str) -> Figure:
-    """Fig. 7 of the paper. Draw the centre of every cluster, from the least energy to the most.
+    """Draw the centre of every cluster, from the least energy to the most (Fig. 7).
 
-    Parameters
-    ----------
-    result : Stability or ReleasedClusters
-        The centres of released days get a band of two standard errors.
-    title : str
-
-    Returns
-    -------
-    matplotlib.figure.Figure
+    The centres of released days get a band of two standard errors.
     """
     centres, counts = result.centres, result.counts
     columns = min(6, len(centres))
@@ -562,19 +553,10 @@ def centres_columns(result: Stability | ReleasedClusters) -> dict[str, Any]:
 
 
 def draw_interchanges(result: Stability, title: str) -> Figure:
-    """Fig. 8 of the paper. Draw the clusters by stability and the moves between them.
+    """Draw the clusters by stability and the moves between them (Fig. 8).
 
     There is one panel for each noise scale λ. The colour of a cluster is the share of its days
     that stay; arrows show the largest moves.
-
-    Parameters
-    ----------
-    result : Stability
-    title : str
-
-    Returns
-    -------
-    matplotlib.figure.Figure
     """
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
@@ -595,7 +577,6 @@ def draw_interchanges(result: Stability, title: str) -> Figure:
 
 
 def _explain_moves(figure: Figure, result: Stability) -> None:
-    """Write a legend for the circles and the arrows."""
     from matplotlib.lines import Line2D
 
     most = int(result.counts.max())

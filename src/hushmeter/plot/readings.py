@@ -66,15 +66,8 @@ def draw_trace(trace: Trace, title: str) -> tuple[Figure, dict[str, Any]]:
     days = (data["start"] - data["start"][0]) / np.timedelta64(1, "D")
     scale, unit = (1.0, "days") if days[-1] > 3 else (24.0, "hours")
     x = days * scale
-    left.fill_between(
-        x,
-        data["min_w"] / 1000,
-        data["max_w"] / 1000,
-        color=BLUE,
-        alpha=0.3,
-        linewidth=0,
-        step="mid",
-    )
+    low, high = data["min_w"] / 1000, data["max_w"] / 1000
+    left.fill_between(x, low, high, color=BLUE, alpha=0.3, linewidth=0, step="mid")
     left.plot(x, data["mean_w"] / 1000, color=BLUE, linewidth=0.8, label="mean of a stretch")
     left.set_xlim(0, max(float(x[-1]), 1e-9))
     left.set_xlabel(f"{unit} since {str(trace.times[0])[:16].replace('T', ' ')} UTC")
@@ -88,10 +81,10 @@ def draw_trace(trace: Trace, title: str) -> tuple[Figure, dict[str, Any]]:
     return figure, data
 
 
-def summarise_stretches(trace: Trace, points: int = POINTS) -> dict[str, Any]:
+def summarise_stretches(trace: Trace) -> dict[str, Any]:
     """Compute the least, mean and greatest reading of equal stretches of time."""
     steps = trace.places
-    width = max(1, -(-(int(steps[-1]) + 1) // points))
+    width = max(1, -(-(int(steps[-1]) + 1) // POINTS))
     cells = steps // width
     first = np.flatnonzero(np.diff(cells, prepend=-1))
     present = cells[first]
@@ -116,9 +109,9 @@ def draw_thresholds(learnt: LearntHome, power: FloatArray) -> tuple[Figure, dict
     circuits = learnt.circuits
     rows = -(-len(circuits) // COLUMNS)
     figure = new_figure(3.0 * COLUMNS, 2.1 * rows + 0.7)
-    grid = figure.subplots(rows, COLUMNS, squeeze=False).ravel()
+    grid = panel_grid(figure, len(circuits), COLUMNS)
     data: dict[str, list[Any]] = {"circuit": [], "power_w": [], "readings": []}
-    for axes, circuit, column in zip(grid, circuits, power.T, strict=False):
+    for axes, circuit, column in zip(grid, circuits, power.T, strict=True):
         counts, edges = _histogram(column)
         _draw_histogram(axes, counts, edges)
         axes.set_title(f"{circuit.name}: {circuit.role}", fontsize=8, loc="left")
@@ -129,8 +122,6 @@ def draw_thresholds(learnt: LearntHome, power: FloatArray) -> tuple[Figure, dict
         data["circuit"] += [circuit.name] * counts.size
         data["power_w"] += edges[:-1].tolist()
         data["readings"] += counts.tolist()
-    for axes in grid[len(circuits) :]:
-        axes.set_visible(False)
     _label(figure, learnt)
     return figure, data
 
@@ -145,7 +136,6 @@ def _histogram(power: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _draw_histogram(axes: Axes, counts: FloatArray, edges: FloatArray) -> None:
-    """Draw one histogram with readable axes."""
     from matplotlib.ticker import LogLocator, NullLocator
 
     axes.stairs(np.maximum(counts, 0.5), edges, fill=True, color=BLUE, alpha=0.6, baseline=0.5)
@@ -164,7 +154,6 @@ def _draw_histogram(axes: Axes, counts: FloatArray, edges: FloatArray) -> None:
 
 
 def _label(figure: Figure, learnt: LearntHome) -> None:
-    """Add the title and the legend."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -482,7 +471,6 @@ def _around(readings: LocalReadings, mark: FloatArray) -> FloatArray:
 
 
 def _draw_cut(axes: Axes, readings: LocalReadings, finding: Finding, mark: FloatArray) -> None:
-    """Draw the readings around one event."""
     margin = _margin(readings, mark)
     if finding.kind == "away":
         margin = 3.0 * SECONDS_PER_DAY
@@ -513,7 +501,6 @@ def _day_and_hour(readings: LocalReadings, utc: FloatArray) -> tuple[FloatArray,
 
 
 def _date_ticks(axes: Axes, span: tuple[float, float]) -> None:
-    """Label an axis of days since 1970 with dates."""
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
     locator = AutoDateLocator(minticks=3, maxticks=10)  # type: ignore[no-untyped-call]

@@ -178,26 +178,22 @@ def describe_load(trace: Trace | Estimate) -> Load:
     if trace.interval_s > SECONDS_PER_HOUR:
         raise DataError("prices need readings of an hour or less.")
     hourly = trace.hourly()
-    steps = hourly.places
     if len(hourly) < 3:
         raise DataError("prices need readings of at least three hours.")
-    lag = 24 if int(steps[-1]) >= 26 else 1
-    at = {int(step): i for i, step in enumerate(steps)}
-    pairs = [(at[int(s)], at[int(s) - lag]) for s in steps if int(s) - lag in at]
-    if not pairs:
+    whole = _with_gaps(hourly)
+    lag = DAY if whole.size > DAY + 2 else 1
+    errors = whole[lag:] - whole[:-lag]
+    errors = errors[np.isfinite(errors)]
+    if errors.size == 0:
         raise DataError(f"this trace has no two hours that are {lag} h apart.")
-    now, before = np.array(pairs).T
-    errors = hourly.readings[now] - hourly.readings[before]
     variance, square = float(hourly.readings.var()), float((errors**2).mean())
     if variance == 0:
         raise DataError("the hourly load never changes, so the data have no value to a buyer.")
-    whole = np.full(int(steps[-1]) + 1, np.nan)
-    whole[steps] = hourly.readings
     if released is None:
         root = math.sqrt(square)
         load = Load(math.sqrt(variance), root, lag, naive_w=root, spreads=_spreads(trace))
         return _with_forecast(load, fit_forecast(whole))
-    load = _released_load(released, variance, square, len(hourly), len(pairs), lag)
+    load = _released_load(released, variance, square, len(hourly), errors.size, lag)
     # Restored hours are smoother than the load, so that only the naive forecast can be corrected.
     noise = float((released.errors**2).mean()) / (len(released.trace) / len(hourly))
     plain = released.kind != "restored"
@@ -256,7 +252,6 @@ def _released_load(
     )
 
 
-HOURS = 24
 FEWEST_DAYS = 8
 """Smallest number of days from which a household's own clusters are made."""
 
@@ -300,7 +295,7 @@ def cluster_days(trace: Trace, profiles: ArrayLike | None = None) -> DayClusters
     if not len(days) or (profiles is None and len(days) < FEWEST_DAYS):
         return None
     known = days if profiles is None else np.asarray(profiles, dtype=np.float64)
-    if known.ndim != 2 or known.shape[1] != HOURS:
+    if known.ndim != 2 or known.shape[1] != DAY:
         raise InputError(f"profiles must be days of 24 hours, got the shape {known.shape}.")
     if not np.isfinite(known).all():
         raise InputError("profiles must be finite; leave out the days that have a gap.")
@@ -311,19 +306,23 @@ def cluster_days(trace: Trace, profiles: ArrayLike | None = None) -> DayClusters
 
 def whole_days(trace: Trace) -> FloatArray:
     """Return the hourly energies of every day without a gap, counted from the first hour [kWh]."""
-    hourly = trace.hourly()
-    steps = hourly.places
-    energies = np.full(int(steps[-1]) + 1, np.nan)
-    energies[steps] = hourly.readings / 1000
-    days = energies[: energies.size // HOURS * HOURS].reshape(-1, HOURS)
+    energies = _with_gaps(trace.hourly()) / 1000
+    days = energies[: energies.size // DAY * DAY].reshape(-1, DAY)
     return np.ascontiguousarray(days[np.isfinite(days).all(axis=1)])
+
+
+def _with_gaps(hourly: Trace) -> FloatArray:
+    """The readings of every hour from the first to the last one, NaN in gaps."""
+    readings = np.full(int(hourly.places[-1]) + 1, np.nan)
+    readings[hourly.places] = hourly.readings
+    return readings
 
 
 def cluster_fidelity(promise: Promise, known: DayClusters) -> float:
     """Return the share of noisy days that stay in the cluster of the true day."""
     repeats = math.ceil(DRAWN_DAYS / len(known.days))
     noise = hourly_noise(promise, repeats * known.days.size) / 1000
-    noisy = np.tile(known.days, (repeats, 1)) + noise.reshape(-1, HOURS)
+    noisy = np.tile(known.days, (repeats, 1)) + noise.reshape(-1, DAY)
     found = assign_to(noisy, known.centres).labels
     return float((found == np.tile(known.labels, repeats)).mean())
 

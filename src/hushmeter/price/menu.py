@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from hushmeter.checks import FloatArray, non_negative, one_of, positive, whole
 from hushmeter.errors import InputError
-from hushmeter.formatting import duration_in_words, format_watts, out_of_100
+from hushmeter.formatting import duration_in_words, format_watts, odds_out_of_100, out_of_100
 from hushmeter.home import DEFAULT_TOLERANCE, Home
 from hushmeter.price.load import DayClusters, Load, cluster_days, cluster_fidelity, describe_load
 from hushmeter.privacy.units import Unit, metered, with_longest_runs
@@ -566,8 +566,7 @@ def _tell_range(menu: Menu) -> str:
 
 
 def _times(odds: float) -> str:
-    """Odds out of 100, never rounded up to certainty."""
-    return f"{out_of_100(min(odds, 1 - 1e-12))} times out of 100"
+    return f"{odds_out_of_100(odds)} times out of 100"
 
 
 def _plus_minus(error: float) -> str:

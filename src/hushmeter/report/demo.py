@@ -134,7 +134,6 @@ def draw_before_after(trace: Trace, shared: list[Shared]) -> tuple[Figure, dict[
 
 
 def _write_page(demo: Demo, picture: str, *, force: bool) -> None:
-    """Write the page from its template."""
     rows = [
         [before, *(Cell(one.verdict, 3 if one.verdict == "still there" else 0) for one in found)]
         for before, found in demo.rows

@@ -185,7 +185,6 @@ def _studies(file: Path) -> Iterator[Study]:
 
 
 def _read_sweep(file: Path, studies: Sequence[Study]) -> SweepResult:
-    """Read the table and the manifest of a sweep."""
     import pandas as pd
 
     beside = file.parent / "manifest.json"
@@ -219,7 +218,6 @@ def _same_readings(study: Study, manifest: dict[str, Any]) -> bool:
 
 
 def _read_json(file: Path) -> Any:
-    """Return the content of a JSON file."""
     try:
         return parse_json(file.read_bytes())
     except OSError as error:

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hushmeter.errors import DataError
-from hushmeter.formatting import format_watts, out_of_100, spread_out
+from hushmeter.formatting import format_watts, odds_out_of_100, out_of_100, spread_out
 from hushmeter.noise.losses import DELTA
-from hushmeter.plot.accuracy import draw_bounds, draw_sweep, mean_and_band
+from hushmeter.plot.accuracy import SweepPanel, draw_bounds, draw_panels, mean_and_band
 from hushmeter.plot.readings import draw_hours
-from hushmeter.privacy.units import Unit, calibrate, resolve_unit
 from hushmeter.releases.promise import account
 from hushmeter.releases.purposes import (
     DAYS_PER_MONTH,
@@ -63,7 +62,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from hushmeter.noise.losses import Composition
-    from hushmeter.noise.mechanism import Mechanism
     from hushmeter.study.sweep import Case, Study
     from hushmeter.theory.one_shot import Bound
 
@@ -96,15 +94,11 @@ def fill_household(section: Section, results: Results) -> None:
             section.add("receipt", it=receipt.content, name=name, rows=rows)
 
 
-def unit_sentence(manifest: dict[str, Any], case: Case | None) -> str:
+def unit_sentence(sweep: SweepResult, case: Case | None) -> str:
     """Return what every ε of a sweep protects, in words."""
-    if case is not None:
-        return resolve_unit(
-            manifest["protect"],
-            interval_s=case.test.interval_s,
-            home=case.home,
-            size=manifest["sensitivity"],
-        ).sentence
+    if case is not None and sweep.study is not None:
+        return sweep.study.unit(case).sentence
+    manifest = sweep.manifest
     subject = {
         "appliance": "whether any one appliance is on",
         "fluctuation": "fluctuations within a state, but not switches",
@@ -125,7 +119,7 @@ def _visible(sweep: SweepResult, home: str) -> dict[str, Any]:
         "mechanism": mechanism,
         "attackers": part["attacker"].nunique() - len(blind_labels(sweep)),
         "releases": part["seed"].nunique(),
-        "unit": unit_sentence(sweep.manifest, case),
+        "unit": unit_sentence(sweep, case),
         "followed": _followed(rows, shown),
         "head": [
             "appliance",
@@ -173,7 +167,6 @@ def _names(followed: list[str], total: int) -> str:
 
 
 def _odds(row: ApplianceVisibility, epsilon: float) -> str:
-    """Return a sentence about one appliance at one ε."""
     found = row.best[epsilon]
     if found.right == row.guess:
         return (
@@ -214,20 +207,7 @@ def _promised(entry: dict[str, Any] | None) -> Cell:
 
 def _odds_cell(odds: float, epsilon: float) -> Cell:
     """Odds out of 100, never rounded up to certainty, with the composed ε below them."""
-    odds = min(odds, 1 - 1e-12)
-    return Cell(out_of_100(odds), shade(2 * odds - 1), f"ε = {number(epsilon)}")
-
-
-def study_unit(study: Study, case: Case) -> Unit:
-    """Return the unit of protection of a study on one of its cases."""
-    return resolve_unit(
-        study.protect, interval_s=case.test.interval_s, home=case.home, size=study.sensitivity
-    )
-
-
-def study_mechanism(study: Study, case: Case, mechanism: str, epsilon: float) -> Mechanism:
-    """Return the noise that a study adds to one of its cases at one ε."""
-    return calibrate(mechanism, epsilon, study_unit(study, case), delta=study.delta)
+    return Cell(odds_out_of_100(odds), shade(2 * odds - 1), f"ε = {number(epsilon)}")
 
 
 def mean_utility(table: pd.DataFrame, home: str, mechanism: str) -> dict[float, Utility]:
@@ -270,7 +250,7 @@ def _curves(
         return None
     released = {}
     for epsilon in spread_out(shown, SHOWN_CURVES):
-        noise = study_mechanism(study, case, mechanism, epsilon)
+        noise = study.noise(case, mechanism, epsilon)
         noisy = noise.release(case.test.readings, rng=study.seed)
         released[epsilon] = case.test.replace_readings(noisy).hourly().readings[:HOURS_PER_DAY]
     return {"source": embed_figure(draw_hours(hourly, released)), "hours": hourly.size}
@@ -292,7 +272,7 @@ def _analyse(sweep: SweepResult, home: str) -> dict[str, Any]:
     return {
         "home": home,
         "study": sweep.manifest["study"],
-        "unit": unit_sentence(sweep.manifest, case),
+        "unit": unit_sentence(sweep, case),
         "failed": sweep.failed,
         "cells": len(sweep.table),
         "least_points": LEAST_POINTS,
@@ -308,7 +288,8 @@ def _scores(
     """The figure, the table of attackers × ε with the floors below, and the break points."""
     # The figure recognises floors by the names of their attackers, not by their labels.
     drawn = part.assign(attacker=part["attacker"].replace(floors))
-    figure = draw_sweep(drawn, f"“{home}”, {mechanism} noise: means over releases with 95 % bands")
+    panels = [SweepPanel(drawn, measure) for measure in ("alpha", "f1")]
+    title = f"“{home}”, {mechanism} noise: means over releases with 95 % bands"
     epsilons = epsilons_of(part)
     rows: list[Row] = []
     for attacker in part["attacker"].unique():
@@ -323,7 +304,7 @@ def _scores(
         "mechanism": mechanism,
         "names": list(map(str, part["attacker"].unique())),
         "releases": part["seed"].nunique(),
-        "figure": embed_figure(figure),
+        "figure": embed_figure(draw_panels(panels, title)),
         "head": ["attacker", *map(epsilon_cell, epsilons)],
         "rows": rows,
         "floors": len(known),
@@ -356,7 +337,6 @@ def _fits(part: pd.DataFrame, epsilons: list[float]) -> list[Row]:
 
 
 def _fit_row(name: str, fit: BreakpointFit) -> Row:
-    """Return one row of the table of break points."""
     steep = fit.steepest
     breaks = ", ".join(f"{one.value:.2f} ({one.low:.2f} … {one.high:.2f})" for one in fit.breaks)
     return [
@@ -374,7 +354,7 @@ def _errors(sweep: SweepResult, home: str, mechanism: str) -> dict[str, Any]:
     expected: dict[float, Cost] = {}
     case, study = sweep.case(home), sweep.study
     if case is not None and study is not None:
-        noises = {e: study_mechanism(study, case, mechanism, e) for e in study.epsilons}
+        noises = {e: study.noise(case, mechanism, e) for e in study.epsilons}
         expected = {e: expect_cost(noise, case.test.interval_s) for e, noise in noises.items()}
     epsilon, worst = list(means.items())[-1]
     return {
@@ -435,7 +415,7 @@ def _known(study: Study, case: Case) -> dict[str, Any]:
 
 def _laplace_bounds(study: Study, case: Case) -> dict[str, Any]:
     """Theorems 3 and 4 for this home, with one switch at a time."""
-    epsilons, width = sorted(study.epsilons, reverse=True), study_unit(study, case).l1
+    epsilons, width = sorted(study.epsilons, reverse=True), study.unit(case).l1
     grid = np.geomspace(max(epsilons) * 2, min(epsilons) / 2, POINTS)
     # The theorems are about one power for each appliance.
     home = case.home.one_power_each()
@@ -465,7 +445,7 @@ def _bound(bound: Bound, at: int) -> str:
 def _limits(study: Study, case: Case, mechanism: str) -> dict[str, Any]:
     """The best possible attacker: from one reading at every ε, from a run and from a day."""
     epsilons = sorted(study.epsilons, reverse=True)
-    noises = {e: study_mechanism(study, case, mechanism, e) for e in epsilons}
+    noises = {e: study.noise(case, mechanism, e) for e in epsilons}
     limits = {e: universal_limit(case.home, noise) for e, noise in noises.items()}
     shown, middle = spread_out(epsilons, MOST_RUNS), epsilons[len(epsilons) // 2]
     accounts = {
@@ -520,7 +500,6 @@ def fill_paper(section: Section, results: Results) -> None:
 
 
 def _order(item: ItemResult) -> tuple[str, int]:
-    """Sort figures before tables, each by its number."""
     name = item.words.item
     digits = re.sub(r"\D", "", name)
     return name.removesuffix(digits), int(digits or 0)
@@ -570,13 +549,12 @@ def fill_price(section: Section, results: Results) -> None:
 
 def _menu_row(entry: dict[str, Any], best: bool) -> Row:
     """Return one row of the menu; that of the best ε is shaded."""
-    odds = min((1 + max(entry["visibility"])) / 2, 1 - 1e-12)
     words = (
-        out_of_100(min(entry["odds"], 1 - 1e-12)) + (" (best)" if best else ""),
+        odds_out_of_100(entry["odds"]) + (" (best)" if best else ""),
         f"{entry['epsilon']:.3g}",
         format_watts(entry["forecast_w"]),
         f"{100 * entry['quality']:.1f}",
-        out_of_100(odds),
+        odds_out_of_100((1 + max(entry["visibility"])) / 2),
         f"{entry['compensation']:.2f}",
         f"{entry['willingness']:.2f}",
         f"{entry['surplus']:.2f}",

@@ -216,7 +216,6 @@ def _sigmoid_error(x: FloatArray, y: FloatArray) -> float:
 
 
 def _bic(error: float, points: int, parameters: int) -> float:
-    """The Bayesian information criterion of a squared error."""
     # A perfect fit would have −∞. Errors below the rounding of floats count as equal.
     return float(points * np.log(max(error / points, 1e-16)) + parameters * np.log(points))
 
@@ -427,28 +426,23 @@ class Comparison:
         """α of “everything off” or of “as at the first reading”, whichever is larger."""
         return float(max(self.table.alpha_floor.mean(), self.table.hold_floor.mean()))
 
-    def list_means(self, measure: str = "alpha", epsilon: float | None = None) -> str:
-        """Return the names with their means as text, the largest first."""
-        ranked = self.rank(measure, epsilon)
-        return ", ".join(f"{n} {self.mean(n, measure, epsilon):.3f}" for n in ranked)
+    def list_means(self, measure: str = "alpha") -> str:
+        """Return the names with their means at the largest ε as text, the largest first."""
+        return ", ".join(f"{n} {self.mean(n, measure):.3f}" for n in self.rank(measure))
 
-    def _at(self, name: str, measure: str, epsilon: float | None) -> tuple[FloatArray, int]:
-        curves, blocks = self.resampled(name, measure)
+    def _at(self, name: str, epsilon: float | None) -> tuple[FloatArray, int]:
+        curves, blocks = self.resampled(name)
         return curves[:, 0 if epsilon is None else self.epsilons.index(epsilon)], blocks
 
-    def interval(
-        self, name: str, measure: str = "alpha", epsilon: float | None = None
-    ) -> tuple[float, float]:
-        """Return the 95 % interval of a mean over blocks and releases."""
-        values, blocks = self._at(name, measure, epsilon)
+    def interval(self, name: str, epsilon: float | None = None) -> tuple[float, float]:
+        """Return the 95 % interval of the mean α over blocks and releases."""
+        values, blocks = self._at(name, epsilon)
         return block_interval(values[1:], blocks)
 
-    def difference(
-        self, first: str, second: str, measure: str = "alpha", epsilon: float | None = None
-    ) -> Interval:
-        """Return how much larger the mean of the first is, with its paired 95 % interval."""
-        one, blocks = self._at(first, measure, epsilon)
-        other, fewer = self._at(second, measure, epsilon)
+    def difference(self, first: str, second: str, epsilon: float | None = None) -> Interval:
+        """Return how much larger the mean α of the first is, with its paired 95 % interval."""
+        one, blocks = self._at(first, epsilon)
+        other, fewer = self._at(second, epsilon)
         return resampled_interval(one - other, min(blocks, fewer))
 
     def slope_difference(self, first: str, second: str, measure: str = "alpha") -> Interval:
@@ -474,10 +468,10 @@ class Comparison:
         means = part.groupby("epsilon").expected.mean()
         return np.array([means[e] for e in self.epsilons])
 
-    def tell(self, name: str, measure: str = "alpha", epsilon: float | None = None) -> str:
-        """Return a mean with its 95 % interval as text."""
-        low, high = self.interval(name, measure, epsilon)
-        return f"{self.mean(name, measure, epsilon):.3f} [{low:.3f}, {high:.3f}]"
+    def tell(self, name: str, epsilon: float | None = None) -> str:
+        """Return the mean α with its 95 % interval as text."""
+        low, high = self.interval(name, epsilon)
+        return f"{self.mean(name, epsilon=epsilon):.3f} [{low:.3f}, {high:.3f}]"
 
     def robustness(self, curves: Mapping[str, FloatArray] | None = None) -> pd.DataFrame:
         """Return slopes and break points of α and F1 with 95 % intervals, one row for each."""

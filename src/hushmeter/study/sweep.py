@@ -28,8 +28,8 @@ import numpy as np
 from hushmeter import __version__, synth
 from hushmeter.attack.base import Attacker
 from hushmeter.attack.registry import attackers
-from hushmeter.checks import FloatArray, one_of, positive, seconds, whole
-from hushmeter.errors import DataError, HushmeterError, InputError, UnknownNameError
+from hushmeter.checks import FloatArray, one_of, positive, refuse_unknown, seconds, whole
+from hushmeter.errors import DataError, HushmeterError, InputError
 from hushmeter.files import frame_columns, write_table, write_text
 from hushmeter.home import Home, read_home
 from hushmeter.noise import find_kind
@@ -66,6 +66,11 @@ class Case:
     train: Trace
     test: Trace
 
+    def unit(self, protect: str = "fluctuation", size: float | None = None) -> Unit:
+        """Return what one ε protects in a reading; see `resolve_unit` for the parameters."""
+        interval_s = self.test.interval_s
+        return resolve_unit(protect, interval_s=interval_s, home=self.home, size=size)
+
 
 @dataclass(frozen=True)
 class Contender:
@@ -95,6 +100,15 @@ class Contender:
     knows_noise: bool | None = None
     thinned: tuple[int, int] = (1, 1)
     releases: int | None = None
+
+    def check(self, cls: type[Attacker]) -> type[Attacker]:
+        """Return the class of the attacker; raise `InputError` if it cannot know the noise."""
+        if self.knows_noise and not cls.uses_noise:
+            raise InputError(
+                f"the attacker {self.name} cannot use the noise distribution: remove "
+                f"knows_noise = true from {self.label}."
+            )
+        return cls
 
     def thin(self, trace: Trace) -> Trace:
         """Return the readings that this attacker attacks; the others become gaps."""
@@ -187,11 +201,8 @@ class Study:
             positive("epsilon", epsilon)
         for one in self.contenders:
             # A module of the user is imported by the sweep, not by everyone who reads the study.
-            if ":" not in one.name and not attackers[one.name].uses_noise and one.knows_noise:
-                raise InputError(
-                    f"the attacker {one.name} cannot use the noise distribution: remove "
-                    f"knows_noise = true from {one.label}."
-                )
+            if ":" not in one.name:
+                one.check(attackers[one.name])
         whole("seeds", self.seeds)
         whole("seed", self.seed, least=0)
         one_of("protect", self.protect, PROTECT)
@@ -199,6 +210,15 @@ class Study:
             raise InputError(
                 f"knows_first_state must be true or false, got {self.knows_first_state!r}."
             )
+
+    def unit(self, case: Case) -> Unit:
+        """Return what every ε of the study protects in a case."""
+        return case.unit(self.protect, self.sensitivity)
+
+    def noise(self, case: Case, mechanism: str, epsilon: float) -> Mechanism:
+        """Return the noise of a mechanism at one epsilon, for the readings of a case."""
+        make = paper_mechanism if self.paper_noise else calibrate
+        return make(mechanism, epsilon, self.unit(case), delta=self.delta)
 
 
 def read_study(path: str | Path) -> Study:
@@ -240,8 +260,6 @@ def read_study(path: str | Path) -> Study:
 
 def move_study(source: Path, folder: Path) -> str:
     """Return the TOML of a study with its paths rewritten for another folder."""
-    import os
-
     import tomli_w
 
     table = tomllib.loads(source.read_text(encoding="utf-8"))
@@ -256,15 +274,12 @@ def move_study(source: Path, folder: Path) -> str:
 
 def study_from(table: dict[str, Any], folder: Path, name: str = "study") -> Study:
     """Return the study of parsed TOML tables; paths are relative to `folder`."""
-    known = {"case", "attacker", "mechanism", "epsilon", "seeds", "seed", "protect"}
-    _known_keys(table, known | {"name", "sensitivity", "delta", "knows_first_state"}, "study entry")
+    simple = ("seeds", "protect", "sensitivity", "delta", "knows_first_state")
+    known = ("name", "case", "attacker", "mechanism", "epsilon", "seed", *simple)
+    refuse_unknown("study entry", table, known)
     seed = whole("seed", table.get("seed", 0), least=0)
     cases = [_case(entry, folder, seed + i) for i, entry in enumerate(_tables(table, "case"))]
-    options: dict[str, Any] = {
-        key: table[key]
-        for key in ("seeds", "protect", "sensitivity", "delta", "knows_first_state")
-        if key in table
-    }
+    options: dict[str, Any] = {key: table[key] for key in simple if key in table}
     if "mechanism" in table:
         options["mechanisms"] = tuple(np.atleast_1d(table["mechanism"]).tolist())
     if "epsilon" in table:
@@ -298,8 +313,8 @@ def split_trace(trace: Trace, share: float) -> tuple[Trace, Trace]:
 
 def _case(entry: dict[str, Any], folder: Path, seed: int) -> Case:
     """The case of one [[case]] table, with readings from a file or synthetic ones."""
-    known = {"name", "home", "data", "readings", "sparsity", "interval", "train"}
-    _known_keys(entry, known, "case entry")
+    known = ("name", "home", "data", "readings", "sparsity", "interval", "train")
+    refuse_unknown("case entry", entry, known)
     if "home" not in entry:
         raise InputError("a case has no home; add home = NAME or a path of a home.toml.")
     home = _home(str(entry["home"]), folder)
@@ -342,8 +357,7 @@ def _home(text: str, folder: Path) -> Home:
 
 
 def _contender(entry: dict[str, Any]) -> Contender:
-    """The attacker of one [[attacker]] table."""
-    _known_keys(entry, {"name", "label", "parameters", "knows_noise"}, "attacker entry")
+    refuse_unknown("attacker entry", entry, ("name", "label", "parameters", "knows_noise"))
     name = str(entry.get("name", ""))
     parameters = dict(entry.get("parameters", {}))
     knows = entry.get("knows_noise")
@@ -355,18 +369,10 @@ def _contender(entry: dict[str, Any]) -> Contender:
 
 
 def _tables(table: dict[str, Any], key: str) -> list[dict[str, Any]]:
-    """The list of tables of one key."""
     entries = table.get(key, [])
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise InputError(f"{key} must be written as [[{key}]].")
     return entries
-
-
-def _known_keys(table: dict[str, Any], known: set[str], kind: str) -> None:
-    """Refuse a table with an unknown key."""
-    for key in table:
-        if key not in known:
-            raise UnknownNameError(kind, key, known)
 
 
 @dataclass(frozen=True)
@@ -382,9 +388,7 @@ class Utility:
     monthly_bill_error: float
 
 
-def measure_utility(
-    trace: Trace, released: Trace, *, price_per_kwh: float = PRICE_PER_KWH
-) -> Utility:
+def measure_utility(trace: Trace, released: Trace) -> Utility:
     """Compare a release with the true readings, reading by reading."""
     if len(trace) != len(released) or trace.interval_s != released.interval_s:
         raise InputError(
@@ -400,7 +404,7 @@ def measure_utility(
         hourly_error_w=float(np.abs(hours - true_hours).mean()),
         peak_error_w=abs(float(hours.max() - true_hours.max())),
         daily_error_kwh=daily,
-        monthly_bill_error=daily * float(np.sqrt(DAYS_PER_MONTH)) * price_per_kwh,
+        monthly_bill_error=daily * float(np.sqrt(DAYS_PER_MONTH)) * PRICE_PER_KWH,
     )
 
 
@@ -481,7 +485,8 @@ def sweep(
         folder = Path.cwd() if isinstance(study, Study) else Path(study).resolve().parent
     rows = dict(done or {})
     cells = [cell for cell in _cells(plan) if cell.key(plan) not in rows]
-    classes = _resolve(plan, folder)
+    # A class that is named module:Class is searched in the folder too.
+    classes = [one.check(attackers.resolve(one.name, folder)) for one in plan.contenders]
     pairs = sorted({(cell.case, cell.contender) for cell in cells})
     # The workers do not need the training data, which are large.
     lean = replace(plan, cases=tuple(replace(case, train=case.test) for case in plan.cases))
@@ -569,9 +574,8 @@ def run_cell(study: Study, cell: Cell, attacker: Attacker | str) -> dict[str, An
 
 
 def _measure(study: Study, cell: Cell, attacker: Attacker) -> dict[str, Any]:
-    """The scores and errors of one cell."""
     case, contender = study.cases[cell.case], study.contenders[cell.contender]
-    mechanism = _mechanism(study, case, cell)
+    mechanism = study.noise(case, study.mechanisms[cell.mechanism], study.epsilons[cell.epsilon])
     place = (study.seed, cell.case, cell.mechanism, cell.epsilon, cell.seed)
     noise = np.random.default_rng(np.random.SeedSequence(place))
     whole_release = release_on_grid(case.test, mechanism, noise)
@@ -599,17 +603,6 @@ def _measure(study: Study, cell: Cell, attacker: Attacker) -> dict[str, Any]:
     for one in found.per_appliance:
         row |= {f"alpha {one.name}": one.alpha, f"visibility {one.name}": one.visibility}
     return row
-
-
-def _mechanism(study: Study, case: Case, cell: Cell) -> Mechanism:
-    """The mechanism of one cell."""
-    unit = resolve_unit(
-        study.protect, interval_s=case.test.interval_s, home=case.home, size=study.sensitivity
-    )
-    name, epsilon = study.mechanisms[cell.mechanism], study.epsilons[cell.epsilon]
-    if study.paper_noise:
-        return paper_mechanism(name, epsilon, unit, delta=study.delta)
-    return calibrate(name, epsilon, unit, delta=study.delta)
 
 
 FEW_VALUES = 20_000
@@ -647,18 +640,6 @@ def paper_mechanism(name: str, epsilon: float, unit: Unit, *, delta: float = 1e-
     grid = width / max(4, math.ceil(20 * epsilon))
     kind = find_kind(name)
     return kind.calibrated(epsilon, unit, grid, delta=delta, on_grid=True, max_epsilon=epsilon)
-
-
-def _resolve(study: Study, folder: Path) -> list[type[Attacker]]:
-    """The class of every attacker of the study; a module:Class is searched in the folder too."""
-    classes = [attackers.resolve(one.name, folder) for one in study.contenders]
-    for one, cls in zip(study.contenders, classes, strict=True):
-        if one.knows_noise and not cls.uses_noise:
-            raise InputError(
-                f"the attacker {one.name} cannot use the noise distribution: remove "
-                f"knows_noise = true from {one.label}."
-            )
-    return classes
 
 
 Run = Callable[[Callable[..., Any], list[tuple[Any, ...]]], Iterator[Any]]
@@ -732,7 +713,6 @@ def _receive(folder: str | None, pickled: bytes) -> _Sent:
 
 
 def _work(sent: _Sent) -> _Sent:
-    """Do the tasks of a worker."""
     work, tasks = sent.value
     return _Sent([work(*task) for task in tasks], sent.folder)
 
@@ -752,7 +732,6 @@ def _tell(error: Exception) -> str:
 
 
 def _cells(study: Study) -> Iterator[Cell]:
-    """All cells of a study, in order."""
     shape = (
         len(study.cases),
         len(study.contenders),

@@ -421,7 +421,6 @@ def _use_car(life: _Life, day: DiaryDay, stretches: Stretches) -> None:
 
 
 def _run_weekly(life: _Life, days: Iterable[DiaryDay], weekly: tuple[int, int]) -> None:
-    """Run a tumble dryer once a week."""
     weekday, hour = weekly
     for day in days:
         if day.date.weekday() == weekday:

@@ -1,4 +1,4 @@
-"""Synthetic homes and traces with a chosen sparsity (Appendix B of the paper).
+"""Synthetic homes and traces with a chosen sparsity (Appendix B of the paper), and fleets.
 
 A trace is made from its switches. Every appliance gets a number of switches, and the stretches
 between them, on and off in turn, get random lengths that fill the whole time. The number of
@@ -7,13 +7,25 @@ switches, and therefore the sparsity, is exact and not only correct on average.
 The paper considers a pure load. A footnote refers homes with generation to other methods, and a
 remark on Assumption 2 bounds the error of a meter by 5 % of the total power. `add_solar` and
 `add_meter_error` add both to a trace, so that their effect can be measured.
+
+A fleet is a folder of Parquet files of many meters, for trials, tests and benchmarks. A household
+of a fleet has a base load and a daily shape with a morning and an evening peak, which are later and
+flatter at weekends. Some households have solar panels, and some charge a car in the evening. Every
+feeder of 50 meters has its own random stream, so the readings of a meter do not depend on the
+number of files.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hushmeter.appliance import Appliance
 from hushmeter.checks import (
@@ -26,10 +38,24 @@ from hushmeter.checks import (
     positive,
     whole,
 )
-from hushmeter.errors import InputError, UnknownNameError
+from hushmeter.clock import weekday
+from hushmeter.errors import DataError, InputError, UnknownNameError
+from hushmeter.files import atomic
 from hushmeter.home import Home
-from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Runs, Trace
+from hushmeter.trace import (
+    SECONDS_PER_DAY,
+    SECONDS_PER_HOUR,
+    Runs,
+    Trace,
+    check_interval,
+    watts_per,
+)
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+READY_HOMES = ("similar8", "rae13", "redd-like", "evening")
+"""Names of the ready homes, each of which is a file in the folder `homes`."""
 START = "2024-01-15T00:00Z"
 """Time of the first reading of a synthetic trace."""
 REGULARITY = 2.0
@@ -201,7 +227,8 @@ def ready_home(name: str) -> Home:
     """
     if name not in READY_HOMES:
         raise UnknownNameError("ready home", name, READY_HOMES)
-    return READY_HOMES[name]()
+    file = resources.files("hushmeter.synth") / "homes" / f"{name}.toml"
+    return Home.from_toml(file.read_text(encoding="utf-8"))
 
 
 def _switch_counts(
@@ -282,80 +309,204 @@ def _share(name: str, value: float) -> float:
     return float(value)
 
 
-def _similar8() -> Home:
-    """Return eight appliances of similar power.
+METERS_PER_FEEDER = 50
+ROWS_PER_FILE = 2_000_000
+ROWS_PER_GROUP = 1 << 20
+FIRST_DAY = "2024-01-01"
 
-    Assumption 3 holds, and ‖P‖₂ ≈ 364 W as the paper's C(P) requires.
+SOLAR_SHARE, CAR_SHARE = 0.1, 0.08
+"""Shares of households with solar panels and with a car."""
+
+CAR_W, CAR_HOURS = 7_000.0, (1.0, 4.0)
+"""Power of a charging car [W], and the shortest and longest charge [h]."""
+
+CHARGING_DAYS = 0.4
+"""Share of days on which a car is charged."""
+
+
+@dataclass(frozen=True)
+class FleetPlan:
+    """The parameters of a synthetic fleet."""
+
+    # Number of meters and of days
+    meters: int
+    days: int
+    interval_s: int = 900  # Length of a reading [s]; a day must contain a whole number of them
+    seed: int = 0  # The same seed gives the same fleet
+    unit: str = "W"  # Unit of the values; energies are those of one interval
+    start: str = FIRST_DAY  # UTC
+
+    def __post_init__(self) -> None:
+        whole("meters", self.meters)
+        whole("days", self.days)
+        whole("seed", self.seed, least=0)
+        check_interval(self.interval_s)
+        watts_per(self.unit, self.interval_s)
+        if not _is_day(self.start):
+            raise InputError(f"start must be a day such as 2024-01-01, got {self.start!r}.")
+
+    @property
+    def slots(self) -> int:
+        """Number of readings per day."""
+        return SECONDS_PER_DAY // self.interval_s
+
+    @property
+    def rows(self) -> int:
+        """Number of readings of the whole fleet."""
+        return self.meters * self.days * self.slots
+
+
+def write_fleet(
+    plan: FleetPlan,
+    folder: Path,
+    *,
+    files: int | None = None,
+    report: Callable[[int], None] | None = None,
+) -> list[Path]:
+    """Write a fleet as `part-0000.parquet`, …, sorted by meter and time."""
+    count = files if files is not None else -(-plan.rows // ROWS_PER_FILE)
+    count = min(whole("files", count), plan.meters)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise DataError(f"{folder} is not an empty folder; name another one.")
+    folder.mkdir(parents=True, exist_ok=True)
+    edges = np.linspace(0, plan.meters, count + 1).astype(int)
+    paths = []
+    for i in range(count):
+        path = folder / f"part-{i:04d}.parquet"
+        _write_file(plan, path, int(edges[i]), int(edges[i + 1]))
+        paths.append(path)
+        if report is not None:
+            report(int(edges[i + 1] - edges[i]) * plan.days * plan.slots)
+    return paths
+
+
+def draw_feeder(plan: FleetPlan, feeder: int) -> FloatArray:
+    """Draw the power of the meters of one feeder."""
+    rng = np.random.default_rng(np.random.SeedSequence((plan.seed, feeder)))
+    shape = (METERS_PER_FEEDER, plan.days, plan.slots)
+    size = rng.lognormal(0.0, 0.5, METERS_PER_FEEDER)
+    habit = rng.normal(0.0, 0.8, METERS_PER_FEEDER)
+    mood = rng.lognormal(0.0, 0.25, shape[:2])
+    watts: FloatArray = _daily_shapes(plan, habit) * (420.0 * size[:, None] * mood)[:, :, None]
+    # Half of the load above the base varies at random, as appliances switch on and off.
+    bursts: Any = rng.standard_exponential(shape, dtype=np.float32)
+    watts *= 0.5 + 0.5 * bursts
+    watts += (90.0 * size * rng.lognormal(0.0, 0.3, METERS_PER_FEEDER))[:, None, None]
+    _add_cars(plan, rng, watts)
+    _subtract_solar(plan, rng, watts)
+    return np.rint(watts, out=watts)
+
+
+def _is_day(text: str) -> bool:
+    """Return whether a text is a day in the form 2024-01-01."""
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except (TypeError, ValueError):
+        return False
+
+
+def _middle_hours(plan: FleetPlan) -> FloatArray:
+    """Return the middle of every reading of a day [h]."""
+    return (np.arange(plan.slots, dtype=np.float64) + 0.5) * (plan.interval_s / SECONDS_PER_HOUR)
+
+
+def _daily_shapes(plan: FleetPlan, habit: FloatArray) -> FloatArray:
+    """Return the load as a share of the peak, shape (meters, days, slots).
+
+    All peaks of a household are `habit` hours later than usual.
     """
-    watts = {
-        "lamp": 106.0,
-        "television": 112.5,
-        "freezer": 119.0,
-        "fridge": 125.0,
-        "computer": 131.5,
-        "pump": 138.0,
-        "fan": 143.5,
-        "hi-fi": 148.5,
+    day = np.datetime64(plan.start, "D") + np.arange(plan.days)
+    weekend = (weekday(day) >= 5).astype(int)
+    at = _middle_hours(plan)[None, None, :] - habit[:, None, None]
+    morning, evening = np.array([7.2, 9.6])[:, None], np.array([19.0, 18.4])[:, None]
+    width, height = np.array([1.1, 2.2])[:, None], np.array([0.9, 0.7])[:, None]
+    shape = 0.15 + height * np.exp(-0.5 * ((at - morning) / width) ** 2)
+    shape += 1.3 * np.exp(-0.5 * ((at - evening) / 2.0) ** 2)
+    shape += np.array([0.1, 0.45])[:, None] * np.exp(-0.5 * ((at - 13.0) / 2.5) ** 2)
+    both: FloatArray = shape[:, weekend, :]
+    return both
+
+
+def _add_cars(plan: FleetPlan, rng: np.random.Generator, watts: FloatArray) -> None:
+    homes = np.flatnonzero(rng.random(METERS_PER_FEEDER) < CAR_SHARE)
+    plugged = rng.normal(19.5, 1.5, (homes.size, plan.days))
+    lasting = rng.uniform(*CAR_HOURS, (homes.size, plan.days))
+    lasting *= rng.random((homes.size, plan.days)) < CHARGING_DAYS
+    since = _middle_hours(plan) - plugged[:, :, None]
+    watts[homes] += CAR_W * ((since >= 0) & (since < lasting[:, :, None]))
+
+
+def _subtract_solar(plan: FleetPlan, rng: np.random.Generator, watts: FloatArray) -> None:
+    homes = np.flatnonzero(rng.random(METERS_PER_FEEDER) < SOLAR_SHARE)
+    peak = rng.uniform(2500.0, 8000.0, homes.size)[:, None, None]
+    clear = rng.beta(2.0, 1.5, (homes.size, plan.days))[:, :, None]
+    sun = np.maximum(0.0, np.cos((_middle_hours(plan) - 12.5) * np.pi / 11)) ** 1.5
+    watts[homes] -= peak * clear * sun
+
+
+def _write_file(plan: FleetPlan, path: Path, first: int, end: int) -> None:
+    """Write the meters `first` … `end` − 1 to one file."""
+    from pyarrow import parquet
+
+    per_meter = plan.days * plan.slots
+    at_once = max(1, ROWS_PER_GROUP // per_meter)
+    with (
+        atomic(path, public=True) as temporary,
+        parquet.ParquetWriter(
+            temporary, _fleet_schema(), compression="zstd", write_batch_size=1 << 15
+        ) as writer,
+    ):
+        kept: dict[int, FloatArray] = {}
+        for start in range(first, end, at_once):
+            numbers = np.arange(start, min(start + at_once, end))
+            feeders = range(start // METERS_PER_FEEDER, int(numbers[-1]) // METERS_PER_FEEDER + 1)
+            kept = {f: kept[f] if f in kept else draw_feeder(plan, f) for f in feeders}
+            watts = np.concatenate([kept[f] for f in feeders])
+            values = watts[numbers - feeders[0] * METERS_PER_FEEDER].reshape(-1)
+            table = _fleet_table(plan, numbers, values)
+            writer.write_table(table, row_group_size=max(ROWS_PER_GROUP, per_meter))
+
+
+def _fleet_schema() -> pa.Schema:
+    import pyarrow as pa
+
+    text = pa.dictionary(pa.int32(), pa.string())
+    kinds: dict[str, Any] = {
+        "meter": text,
+        "time": pa.timestamp("ms", tz="UTC"),
+        "value": pa.float64(),
+        "unit": text,
+        "interval_s": pa.int32(),
+        "group": text,
     }
-    return Home([Appliance(name, w) for name, w in watts.items()], 2.0, name="similar8")
+    return pa.schema([pa.field(name, kind, nullable=False) for name, kind in kinds.items()])
 
 
-def _rae13() -> Home:
-    """Return thirteen appliances of diverse power, with four hierarchies at δ = 5 W."""
-    watts = {
-        "television": 84.0,
-        "fridge": 102.0,
-        "freezer": 116.0,
-        "lights": 130.0,
-        "computer": 155.0,
-        "furnace": 210.0,
-        "washing machine": 400.0,
-        "dishwasher": 580.0,
-        "microwave": 1180.0,
-        "kettle": 1460.0,
-        "heat pump": 1830.0,
-        "oven": 2450.0,
-        "dryer": 4500.0,
-    }
-    return Home([Appliance(name, w) for name, w in watts.items()], 5.0, name="rae13")
+def _fleet_table(plan: FleetPlan, numbers: IntArray, watts: FloatArray) -> pa.Table:
+    """Return the rows of some meters."""
+    import pyarrow as pa
 
+    per_meter = plan.days * plan.slots
+    start = np.datetime64(plan.start, "ms").astype(np.int64)
+    times = start + np.arange(per_meter, dtype=np.int64) * (1000 * plan.interval_s)
+    feeder = numbers // METERS_PER_FEEDER
 
-def _redd_like() -> Home:
-    """Return a home like building 1 of REDD, whose appliances may have several levels."""
-    hour = 3600.0
-    appliances = [
-        Appliance("fridge", levels=(190.0, 215.0), run_s=0.35 * hour, runs_per_day=24),
-        Appliance("dishwasher", levels=(215.0, 430.0, 1100.0), run_s=1.2 * hour, runs_per_day=0.7),
-        Appliance("microwave", 1520.0, run_s=120, runs_per_day=5),
-        Appliance("lighting 1", 85.0, run_s=2.5 * hour, runs_per_day=3),
-        Appliance("lighting 2", 62.0, run_s=2 * hour, runs_per_day=3),
-        Appliance("washer dryer", levels=(450.0, 2700.0), run_s=0.9 * hour, runs_per_day=0.8),
-        Appliance("bathroom heater", 1605.0, run_s=0.3 * hour, runs_per_day=1.5),
-        Appliance("oven", 4120.0, run_s=0.5 * hour, runs_per_day=0.5),
-    ]
-    return Home(appliances, 20.0, base_load=120.0, name="redd-like")
+    def repeat(codes: IntArray) -> NDArray[np.int32]:
+        return np.repeat(codes.astype(np.int32), per_meter)
 
-
-def _evening() -> Home:
-    """Return a home with common appliances, for examples."""
-    hour = 3600.0
-    appliances = [
-        Appliance("lamps", 60.0, run_s=2.5 * hour, runs_per_day=3),
-        Appliance("television", 110.0, run_s=2 * hour, runs_per_day=2),
-        Appliance("fridge", 160.0, run_s=0.3 * hour, runs_per_day=30),
-        Appliance("washing machine", levels=(250.0, 1950.0), run_s=1.2 * hour, runs_per_day=1),
-        Appliance("heat pump", 1400.0, run_s=0.6 * hour, runs_per_day=14),
-        Appliance("kettle", 2100.0, run_s=180, runs_per_day=8),
-        Appliance("oven", 2600.0, run_s=0.7 * hour, runs_per_day=1),
-        Appliance("car charger", 7200.0, run_s=3 * hour, runs_per_day=0.9),
-    ]
-    return Home(appliances, 20.0, base_load=90.0, name="evening")
-
-
-READY_HOMES: dict[str, Callable[[], Home]] = {
-    "similar8": _similar8,
-    "rae13": _rae13,
-    "redd-like": _redd_like,
-    "evening": _evening,
-}
-"""Functions that make the ready homes, by name."""
+    feeders = np.unique(feeder)
+    return pa.table(
+        [
+            pa.DictionaryArray.from_arrays(
+                repeat(np.arange(numbers.size)), [f"M{n:08d}" for n in numbers]
+            ),
+            pa.array(np.tile(times, numbers.size), pa.timestamp("ms", tz="UTC")),
+            pa.array(watts / watts_per(plan.unit, plan.interval_s)),
+            pa.DictionaryArray.from_arrays(np.zeros(watts.size, np.int32), [plan.unit]),
+            pa.array(np.full(watts.size, plan.interval_s, np.int32)),
+            pa.DictionaryArray.from_arrays(
+                repeat(feeder - feeders[0]), [f"feeder-{f:05d}" for f in feeders]
+            ),
+        ],
+        schema=_fleet_schema(),
+    )

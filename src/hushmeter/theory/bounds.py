@@ -86,18 +86,15 @@ class _Question:
     disturbance: float
     constant: float | None
 
-    @property
-    def laplace_scale(self) -> FloatArray:
+    def noise_of(self, form: str) -> FloatArray:
+        """The noise as a form of the paper takes it: its scale λ [W], or ε with Δf = δ/2."""
         if self.scale is None:
             raise InputError(
                 "the printed and integral bounds are for Laplace noise; use form 'corrected'."
             )
-        return self.scale
-
-    @property
-    def paper_epsilon(self) -> FloatArray:
-        """Value of ε for which the paper, with Δf = δ/2, has the same noise."""
-        return np.asarray(self.home.tolerance / (2 * self.laplace_scale))
+        return np.asarray(
+            self.home.tolerance / (2 * self.scale) if form == "printed" else self.scale
+        )
 
 
 @dataclass(frozen=True)
@@ -202,54 +199,32 @@ def bounds(
 def _one_jump(asked: _Question, form: str) -> tuple[Bound, Bound]:
     """Theorems 3 and 4 in the given form."""
     home, moved = asked.home, asked.disturbance
-    if form == "corrected":
-        return (
-            one_shot.corrected_lower(
-                home,
-                asked.noise,
-                asked.max_switches,
-                switched_power=asked.switched_power,
-                disturbance=moved,
-            ),
-            one_shot.corrected_upper(
-                home,
-                asked.noise,
-                asked.max_switches,
-                cancelled_power=asked.cancelled_power,
-                disturbance=moved,
-            ),
-        )
-    if form == "printed":
-        eps, c = asked.paper_epsilon, asked.constant
-        return (
-            one_shot.printed_lower(home, eps, constant=c, disturbance=moved),
-            one_shot.printed_upper(home, eps, disturbance=moved),
-        )
-    scale = asked.laplace_scale
+    if form != "corrected":
+        lower, upper, _ = multi_shot.PAPER_FORMS[form]
+        noise = asked.noise_of(form)
+        low = lower(home, noise, constant=asked.constant, disturbance=moved)
+        return low, upper(home, noise, disturbance=moved)
+    known = (home, asked.noise, asked.max_switches)
+    power, cancelled = asked.switched_power, asked.cancelled_power
     return (
-        one_shot.integral_lower(home, scale, constant=asked.constant, disturbance=moved),
-        one_shot.integral_upper(home, scale, disturbance=moved),
+        one_shot.corrected_lower(*known, switched_power=power, disturbance=moved),
+        one_shot.corrected_upper(*known, cancelled_power=cancelled, disturbance=moved),
     )
 
 
 def _series(asked: _Question, form: str, readings: int) -> Bounds:
     """Theorem 5, from Theorems 3 and 4."""
     rows = multi_shot.switches_per_reading(asked.home, asked.max_switches, readings, asked.noise)
-    if form != "corrected":
-        b, top = _one_jump(asked, form)
-        lower = multi_shot.printed_lower if form == "printed" else multi_shot.integral_lower
-        return Bounds(
-            form, lower(b, len(asked.home), readings), multi_shot.printed_upper(top, readings)
-        )
-    if np.ndim(asked.max_switches) == 0:
-        b, top = _one_jump(asked, form)
-        return Bounds(
-            form, multi_shot.corrected_lower(b, readings), multi_shot.corrected_upper(top, readings)
-        )
-    each, tops = _one_jump(replace(asked, max_switches=rows), form)
-    return Bounds(
-        form, multi_shot.corrected_lower(each), multi_shot.corrected_upper(tops[0], readings)
-    )
+    if form == "corrected" and np.ndim(asked.max_switches):
+        each, tops = _one_jump(replace(asked, max_switches=rows), form)
+        lower, top = multi_shot.corrected_lower(each), tops[0]
+    else:
+        one_jump, top = _one_jump(asked, form)
+        if form == "corrected":
+            lower = multi_shot.corrected_lower(one_jump, readings)
+        else:
+            lower = multi_shot.PAPER_FORMS[form][2](one_jump, len(asked.home), readings)
+    return Bounds(form, lower, multi_shot.corrected_upper(top, readings))
 
 
 def _hierarchies(asked: _Question, form: str, readings: int) -> Bounds:
@@ -260,10 +235,10 @@ def _hierarchies(asked: _Question, form: str, readings: int) -> Bounds:
             home, asked.noise, readings, asked.max_switches, disturbance=moved
         )
     else:
-        most = int(np.max(asked.max_switches))
-        paper = multi_shot.printed_groups if form == "printed" else multi_shot.integral_groups
-        noise = asked.paper_epsilon if form == "printed" else asked.laplace_scale
-        groups = paper(home, noise, readings, most, constant=asked.constant, disturbance=moved)
+        noise, most = asked.noise_of(form), int(np.max(asked.max_switches))
+        groups = multi_shot.paper_groups(
+            home, noise, readings, most, form=form, constant=asked.constant, disturbance=moved
+        )
     return Bounds(form, *multi_shot.overall(groups), groups)
 
 
@@ -281,10 +256,15 @@ def _noise(
             raise InputError("a mechanism has its own sensitivity: do not give sensitivity.")
         scale = np.asarray(mechanism.scale) if mechanism.paper_bounds else None
         return mechanism, scale, 0.0 if mechanism.on_grid else mechanism.grid
-    width = home.tolerance / 2 if sensitivity is None else positive("sensitivity", sensitivity)
+    width = _width(home, sensitivity)
     with np.errstate(over="ignore"):
         scale = np.asarray(width / positive_array("epsilon", epsilon if epsilon is not None else 0))
     return ContinuousLaplace(scale), scale, 0.0
+
+
+def _width(home: Home, sensitivity: float | None) -> float:
+    """Sensitivity Δf [W]: as given, else the paper's δ/2."""
+    return home.tolerance / 2 if sensitivity is None else positive("sensitivity", sensitivity)
 
 
 def _switches(
@@ -410,34 +390,16 @@ def bound_curves(
     max_switches: int = 1,
     trace: Trace | None = None,
 ) -> BoundCurves:
-    """Fig. 2. Exact accuracy, bounds in every form, limit and floor for one home.
+    """Exact accuracy, bounds in every form, limit and floor for one home (Fig. 2).
 
-    Parameters
-    ----------
-    home : Home
-    epsilon : array_like, shape (E,)
-    sensitivity : float, optional
-        Sensitivity Δf; the paper's δ/2 if it is not given. [W]
-    max_switches : int
-        Largest number U of switches at one reading; all vectors of at most U switches are equally
-        likely.
-    trace : Trace with states, optional
-        Instead of equally likely vectors: the switches of this trace, with their frequencies. The
-        corrected bounds are the means over its steps.
-
-    Returns
-    -------
-    BoundCurves
-
-    Raises
-    ------
-    InputError
-        If `max_switches` exceeds the number of appliances.
+    `sensitivity` is Δf [W], the paper's δ/2 if it is not given. All vectors of at most
+    `max_switches` switches are equally likely; with a trace, its switches have their frequencies
+    instead, and the corrected bounds are the means over its steps.
     """
     most, n = whole("max_switches", max_switches), len(home)
     if most > n:
         raise InputError(f"max_switches is {most}, but the home has {n} appliances.")
-    width = home.tolerance / 2 if sensitivity is None else positive("sensitivity", sensitivity)
+    width = _width(home, sensitivity)
     values = np.atleast_1d(positive_array("epsilon", epsilon))
     scale = width / values
     vectors = [math.comb(n, k) for k in range(most + 1)]
@@ -499,22 +461,13 @@ class SeriesBounds:
 
 @dataclass(frozen=True)
 class SeriesCurves(SeriesBounds):
-    """Bounds and exact accuracy of Algorithm 1 over the readings of one trace.
+    """Bounds and exact accuracy of Algorithm 1 over the readings of one trace."""
 
-    Attributes
-    ----------
-    exact : array, shape (E,)
-        E[α_m] before error correction, over the readings after the first one.
-    information : array, shape (E, 2)
-        Lower and upper bound of the bits that the whole series contains about the states of an
-        appliance: the mean over the appliances; see `series_information`.
-    floor : float
-        Accuracy of the answer that the first state lasts for ever.
-    """
-
-    exact: FloatArray
+    exact: FloatArray  # E[α_m] before error correction, over the readings after the first one
+    # Lower and upper bound of the bits that the whole series contains about the states of an
+    # appliance, shape (E, 2): the mean over the appliances; see `series_information`
     information: FloatArray
-    floor: float
+    floor: float  # Accuracy of the answer that the first state lasts for ever
 
     def columns(self) -> dict[str, FloatArray]:
         """All curves as columns of one table; the bounds are raw values."""
@@ -531,30 +484,11 @@ def series_curves(
     sensitivity: float | None = None,
     hierarchical: bool = False,
 ) -> SeriesCurves:
-    """Theorems 5 and 6 on a trace, beside the exact accuracy of Algorithm 1.
+    """Theorem 5, and 6 if `hierarchical`, on a trace, beside the exact accuracy of Algorithm 1.
 
-    Parameters
-    ----------
-    home : Home
-    trace : Trace with states
-        The readings [W] before noise; the attacker knows the first state.
-    epsilon : array_like, shape (E,)
-    sensitivity : float, optional
-        Sensitivity Δf; the paper's δ/2 if it is not given. [W]
-    hierarchical : bool
-        Whether to add Theorem 6.
+    The trace has the readings [W] before noise and the true states; the attacker knows the first
+    state. `sensitivity` is as in `bound_curves`.
 
-    Returns
-    -------
-    SeriesCurves
-
-    Raises
-    ------
-    InputError
-        If the trace has fewer than two readings or no states of these appliances.
-
-    Notes
-    -----
     The noise is discrete Laplace noise on a grid between λ/32 and λ/16, so that the curve is that
     of the paper's continuous noise to about 0.1 %. The corrected bounds use the number of switches
     of every reading, the other forms the largest number. A difference between the readings and the
@@ -613,28 +547,11 @@ def series_bounds(
     disturbance: float = 0.0,
     hierarchical: bool = False,
 ) -> SeriesBounds:
-    """Theorems 5 and 6 for a number of readings that are not known.
+    """Theorem 5, and 6 if `hierarchical`, for a number of readings that are not known.
 
-    Parameters
-    ----------
-    home : Home
-    readings : int
-        Number T of readings after a known state.
-    epsilon : array_like, shape (E,)
-    sensitivity : float, optional
-        Sensitivity Δf; the paper's δ/2 if it is not given. [W]
-    max_switches : int, or (T,) of int
-        Largest number U of switches at one reading.
-    disturbance : float
-        Disturbance Y of Lemma 3. [W]
-    hierarchical : bool
-        Whether to add Theorem 6.
-
-    Returns
-    -------
-    SeriesBounds
+    `disturbance` is Y of Lemma 3 [W]; `sensitivity` is as in `bound_curves`.
     """
-    width = home.tolerance / 2 if sensitivity is None else positive("sensitivity", sensitivity)
+    width = _width(home, sensitivity)
     values = np.atleast_1d(positive_array("epsilon", epsilon))
     known: dict[str, Any] = {
         "sensitivity": width,

@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hushmeter.attack.levels import Increments
+from hushmeter.attack.one_shot import power_before
 from hushmeter.checks import BoolArray, FloatArray, finite_vector, one_of, positive_array, whole
 from hushmeter.errors import InputError
 from hushmeter.home import Home
@@ -251,7 +252,7 @@ def expected_switches(
     -------
     array, shape (V, N)
     """
-    starts, d = _thresholds(powers, tolerance), jumps[:, None]
+    starts, d = tolerance + power_before(powers), jumps[:, None]
 
     def excess_beyond(k: FloatArray) -> FloatArray:
         return np.asarray(noise.difference_excess(k - d) + noise.difference_excess(k + d))
@@ -381,9 +382,7 @@ def _switch_distribution(
 
 def _observed_switches(home: Home, trace: Trace) -> tuple[FloatArray, FloatArray]:
     """Switch vectors of a trace and their frequencies."""
-    states = trace.truth()
-    if states.shape[1] != len(home):
-        raise InputError(f"the trace has {states.shape[1]} appliances, the home {len(home)}.")
+    states = home.truth_of(trace)
     moves = np.diff(states.astype(np.int8), axis=0)[~trace.run_starts[1:]]
     if moves.shape[0] == 0:
         raise InputError("the trace has no two readings in a row.")
@@ -481,9 +480,7 @@ def series_accuracy(
     the large appliance, the accuracy is 1 − 1/N. The correction then switches on every small
     appliance, and the accuracy is 0.
     """
-    states = trace.truth()
-    if states.shape[1] != len(home):
-        raise InputError(f"the trace has {states.shape[1]} appliances, the home {len(home)}.")
+    states = home.truth_of(trace)
     increments = Increments(home)
     first = states[0] if first_state is None else np.asarray(first_state, dtype=np.bool_)
     sign = np.where(increments.expand(first), -1.0, 1.0)
@@ -491,7 +488,7 @@ def series_accuracy(
     on_grid = np.floor(trace.readings / grid + 0.5)
     seen = _masses(mechanism), np.diff(on_grid, prepend=on_grid[:1]), trace.run_starts
     powers = increments.home.powers
-    starts, widths = _thresholds(powers, home.tolerance) / grid, powers / grid
+    starts, widths = (home.tolerance + power_before(powers)) / grid, powers / grid
     correct = np.empty(states.shape)
     for i, name in enumerate(home.names):
         members = np.flatnonzero(increments.owners == i)
@@ -506,14 +503,6 @@ def series_accuracy(
         off /= 2.0**members.size
         correct[:, i] = np.where(states[:, i], 1 - off, off)
     return correct
-
-
-def _thresholds(powers: FloatArray, tolerance: float) -> FloatArray:
-    """Jump [W] from which (P3) fills each appliance: δ and all larger powers."""
-    order = np.argsort(-powers, kind="stable")
-    starts = np.empty_like(powers)
-    starts[order] = tolerance + np.concatenate([[0.0], np.cumsum(powers[order])[:-1]])
-    return starts
 
 
 def _bends(starts: FloatArray, widths: FloatArray) -> tuple[FloatArray, FloatArray]:

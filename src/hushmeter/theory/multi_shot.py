@@ -135,44 +135,47 @@ def errors_over_time(one_jump: Bound) -> FloatArray:
 
 @dataclass(frozen=True)
 class GroupBounds:
-    """Theorem 6 for one hierarchy.
+    """Theorem 6 for one hierarchy: bounds m_i and M_i on E[α_i]."""
 
-    Attributes
-    ----------
-    indices : array of int
-        Columns of its appliances in the home.
-    names : tuple of str
-        Names of its appliances.
-    lower, upper : Bound
-        Bounds m_i and M_i on E[α_i].
-    """
-
-    indices: IntArray
+    indices: IntArray  # Columns of its appliances in the home
     names: tuple[str, ...]
     lower: Bound
     upper: Bound
 
 
-def printed_groups(
+Form = Callable[..., Bound]
+
+PAPER_FORMS: dict[str, tuple[Form, Form, Form]] = {
+    "printed": (one_shot.printed_lower, one_shot.printed_upper, printed_lower),
+    "integral": (one_shot.integral_lower, one_shot.integral_upper, integral_lower),
+}
+"""Theorems 3 and 4 and the lower bound of Theorem 5 in the forms of the paper."""
+
+
+def paper_groups(
     home: Home,
-    epsilon: ArrayLike,
+    noise: ArrayLike,
     readings: int,
     max_switches: int = 1,
     *,
+    form: str = "printed",
     constant: float | None = None,
     disturbance: float = 0.0,
 ) -> tuple[GroupBounds, ...]:
-    """Theorem 6 as printed, with Δf = δ/2. Bounds m_i and M_i of every hierarchy.
+    """Theorem 6 as printed, or as in its proof. Bounds m_i and M_i of every hierarchy.
 
     Parameters
     ----------
     home : Home
-    epsilon : array_like
-        ε; for noise of scale λ with another sensitivity, ε = δ/(2λ).
+    noise : array_like
+        For "printed" ε with Δf = δ/2; for noise of scale λ with another sensitivity, ε = δ/(2λ).
+        For "integral" the Laplace scale λ = Δf/ε, which the disturbance does not change. [W]
     readings : int
         Number T of readings after the known state.
     max_switches : int
         Largest number U of switches at one reading.
+    form : {"printed", "integral"}
+        Form of Theorems 3–5 from which the bounds are computed.
     constant : float, optional
         C(P) of every hierarchy; its own `recovery_constant` if it is not given. [1/W]
     disturbance : float
@@ -184,73 +187,25 @@ def printed_groups(
 
     Notes
     -----
-    m_i = b_m(δ + 2δ'_i/(2 + C(P)), ε) and M_i = B_M(δ + δ'_i, ε) with
-    δ'_i = P_U^i/2 + Σ_{k < i} N_k·T·(1 − m_k)·‖P_k‖₂.
+    As printed, m_i = b_m(δ + 2δ'_i/(2 + C(P)), ε) and M_i = B_M(δ + δ'_i, ε) with
+    δ'_i = P_U^i/2 + Σ_{k < i} N_k·T·(1 − m_k)·‖P_k‖₂. In the proof the disturbance is
+    Y_i = P_U^i + 2·Σ_{k < i} N_k·T·(1 − m_k)·‖P_k‖₂.
 
     Defects: those of Theorems 3–5 and of Lemma 3, which adds the disturbance to δ and so also
-    increases the noise of the mechanism.
+    increases the noise of the mechanism. Neither form is a valid bound.
 
     Reading of the paper: N, P and C(P) are those of the hierarchy.
     """
-    eps = positive_array("epsilon", epsilon)
-    return _paper_groups(home, eps, (readings, max_switches), constant, disturbance, _PRINTED)
-
-
-def integral_groups(
-    home: Home,
-    scale: ArrayLike,
-    readings: int,
-    max_switches: int = 1,
-    *,
-    constant: float | None = None,
-    disturbance: float = 0.0,
-) -> tuple[GroupBounds, ...]:
-    """Theorem 6 as in its proof, from the `integral` forms of Theorems 3–5.
-
-    Parameters
-    ----------
-    home : Home
-    scale : array_like
-        Laplace scale λ = Δf/ε, which the disturbance does not change. [W]
-    readings, max_switches, constant, disturbance
-        As in `printed_groups`.
-
-    Returns
-    -------
-    tuple of GroupBounds
-
-    Notes
-    -----
-    The disturbance is Y_i = P_U^i + 2·Σ_{k < i} N_k·T·(1 − m_k)·‖P_k‖₂. These are not valid bounds,
-    because the bounds they are computed from are not valid.
-    """
-    scales = positive_array("scale", scale)
-    return _paper_groups(home, scales, (readings, max_switches), constant, disturbance, _INTEGRAL)
-
-
-_PRINTED = one_shot.printed_lower, one_shot.printed_upper, printed_lower
-_INTEGRAL = one_shot.integral_lower, one_shot.integral_upper, integral_lower
-"""Theorems 3 and 4 and the lower bound of Theorem 5 in the forms of the paper."""
-
-
-def _paper_groups(
-    home: Home,
-    noise: FloatArray,
-    series: tuple[int, int],
-    constant: float | None,
-    disturbance: float,
-    forms: tuple[Callable[..., Bound], Callable[..., Bound], Callable[..., Bound]],
-) -> tuple[GroupBounds, ...]:
-    """Theorem 6 from the forms of Theorems 3 to 5, for a number of readings and of switches."""
-    readings, most = series
-    lower, upper, over_time = forms
-    leaked: FloatArray = np.zeros_like(noise)
+    lower, upper, over_time = PAPER_FORMS[form]
+    values = positive_array("noise", noise)
+    leaked: FloatArray = np.zeros_like(values)
     found = []
-    for group, part, below in _hierarchies(home, most):
+    for group, part, below in _hierarchies(home, max_switches):
         # Lemma 3 adds Y/(2 + C) and Y/2 to δ, so Theorem 6 is Lemma 3 with Y = 2δ'.
         moved = disturbance + below + 2 * leaked
-        top = upper(part, noise, disturbance=moved)
-        m = over_time(lower(part, noise, constant=constant, disturbance=moved), len(part), readings)
+        top = upper(part, values, disturbance=moved)
+        one_jump = lower(part, values, constant=constant, disturbance=moved)
+        m = over_time(one_jump, len(part), readings)
         found.append(GroupBounds(group, part.names, m, printed_upper(top, readings)))
         # The paper's bound on the errors that hierarchy k leaves: N_k·T·(1 − m_k)·‖P_k‖₂ [W]
         norm = float(np.linalg.norm(part.powers))

@@ -130,9 +130,7 @@ def expected_accuracy(
     >>> found.method, found.low == found.alpha == found.high
     ('exact', True)
     """
-    truth = trace.truth()
-    if truth.shape[1] != len(attacker.home):
-        raise InputError(f"the trace has {truth.shape[1]} appliances, not {len(attacker.home)}.")
+    attacker.home.truth_of(trace)
     correct = exact_performance(attacker, trace, mechanism, initial_state)
     if correct is not None:
         alpha = float(correct.mean())

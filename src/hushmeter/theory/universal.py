@@ -37,6 +37,7 @@ from hushmeter.home import Home
 from hushmeter.noise.losses import MAX_POINTS, log_odds, points_for, ratio_optimum
 from hushmeter.noise.mechanism import Mechanism, exact
 from hushmeter.noise.pure import loss_lattice
+from hushmeter.scoring import student_half_width
 from hushmeter.trace import Runs, Trace
 
 
@@ -429,9 +430,7 @@ def series_limit(
     Runs that a gap cuts count with the length that was seen. The first run or pause after a gap has
     already lasted for an unknown time.
     """
-    states = trace.truth()
-    if states.shape[1] != len(home):
-        raise InputError(f"the trace has {states.shape[1]} appliances, the home {len(home)}.")
+    states = home.truth_of(trace)
     count = whole("releases", releases, least=2)
     right = np.empty((count, len(home)))
     by_reading = np.zeros(states.shape)
@@ -441,10 +440,7 @@ def series_limit(
         correct = np.stack([model.guess(noise) == model.on for model in models], axis=1)
         right[k], by_reading = correct.mean(axis=0), by_reading + correct / count
     alpha = right.mean(axis=1)
-    from scipy.stats import t as student
-
-    reach = student.ppf(0.975, count - 1) * alpha.std(ddof=1) / math.sqrt(count)
-    mean = float(alpha.mean())
+    reach, mean = float(student_half_width(alpha)), float(alpha.mean())
     low, high = max(mean - reach, 0.0), min(mean + reach, 1.0)
     return SeriesLimit(mean, float(low), float(high), right.mean(axis=0), right, by_reading)
 

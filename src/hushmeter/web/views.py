@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from hushmeter.advice.planner import FORMS, advise, public_facts
+from hushmeter.advice import FORMS, advise, public_facts
 from hushmeter.advice.sentences import compare_promise, compare_with_use, explain
 from hushmeter.checks import BoolArray, FloatArray, IntArray, whole
 from hushmeter.errors import DataError, InputError

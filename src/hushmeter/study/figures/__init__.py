@@ -22,7 +22,7 @@ from hushmeter.assumptions import estimate_tolerance
 from hushmeter.checks import one_of, whole
 from hushmeter.errors import DataError, InputError, UnknownNameError
 from hushmeter.files import frame_columns, write_table, write_text
-from hushmeter.formatting import duration_in_words, out_of_100, short_duration
+from hushmeter.formatting import duration_in_words, odds_out_of_100, short_duration
 from hushmeter.home import Home
 from hushmeter.learn.homes import (
     LearntHome,
@@ -33,7 +33,6 @@ from hushmeter.learn.homes import (
 )
 from hushmeter.learn.segments import SEGMENTS, cut_segment
 from hushmeter.plot import save_figure
-from hushmeter.privacy.units import resolve_unit
 from hushmeter.read import ReadOptions, read_home_recording
 from hushmeter.study.comparison import Comparison, Details
 from hushmeter.study.sweep import Case, Contender, Study, paper_mechanism, split_trace, sweep
@@ -378,13 +377,13 @@ def tell_meaning(source: Source) -> str:
     one = home.appliances[column]
     lengths = Runs.of_true(test.truth()[:, column], test.run_starts).length
     usual = max(1, int(np.median(lengths)))
-    unit = resolve_unit("fluctuation", interval_s=test.interval_s, home=home)
+    unit = source.case.unit()
     alone = Home([Appliance(one.name, one.power)], home.tolerance)
     odds = (
         universal_limit(alone, paper_mechanism("laplace", epsilon, unit), readings=usual)[0]
         for epsilon in MEANT
     )
-    listed = " / ".join(out_of_100(min(float(value), 1 - 1e-12)) for value in odds)
+    listed = " / ".join(odds_out_of_100(float(value)) for value in odds)
     return (
         f"{source.name}: at ε = {' / '.join(f'{e:g}' for e in MEANT)} a reading, the best "
         f"possible attacker is right about one run of {one.name} ({one.power:.0f} W, "

@@ -135,7 +135,6 @@ def _tell_upper(result: Stability) -> str:
 
 
 def _days_details(data: Path | None) -> Details:
-    """The origin of the days, as details."""
     file = _find_days(data)
     if file is None or not file.stem.startswith(CITYLEARN):
         return () if file is None else (("days", file.name),)

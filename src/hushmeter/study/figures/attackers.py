@@ -21,7 +21,6 @@ from hushmeter.attack.registry import attackers
 from hushmeter.attack.super_state_hmm import SuperStateHmm
 from hushmeter.checks import FloatArray
 from hushmeter.plot.accuracy import SweepPanel, draw_panels
-from hushmeter.privacy.units import resolve_unit
 from hushmeter.scoring import block_means_interval
 from hushmeter.study.comparison import Comparison, Details, Interval, Statement, tell_rate
 from hushmeter.study.figures import (
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from hushmeter.home import Home
-    from hushmeter.privacy.units import Unit
 
 PAPER = ("Sparse-HMM", "ALIP", "IP", "RNN", "CO", "FHMM", "multi-shot")
 BAYES = "Bayes (knows the noise)"
@@ -161,7 +159,7 @@ CERTIFYING_RELEASES = 60
 
 def certify(source: Source, setting: Setting) -> dict[str, list[tuple[float, Performance]]]:
     """E[α] of the attackers without an exact method at a few ε, with certified intervals."""
-    case, unit = source.case, _unit(source)
+    case, unit = source.case, source.case.unit()
     parameters = {"FHMM": NILMTK_FHMM, "multi-shot": {}}
     found: dict[str, list[tuple[float, Performance]]] = {}
     for label, name in CERTIFIED.items():
@@ -177,11 +175,6 @@ def certify(source: Source, setting: Setting) -> dict[str, list[tuple[float, Per
             )
             found.setdefault(label, []).append((epsilon, one))
     return found
-
-
-def _unit(source: Source) -> Unit:
-    case = source.case
-    return resolve_unit("fluctuation", interval_s=case.test.interval_s, home=case.home)
 
 
 def _tell_theory(
@@ -401,7 +394,7 @@ def compare_building(setting: Setting, every_s: float) -> tuple[Source, Comparis
     return source, replace(found, table=table)
 
 
-def find_limits(source: Source, releases: int = 2) -> tuple[dict[str, FloatArray], FloatArray]:
+def find_limits(source: Source) -> tuple[dict[str, FloatArray], FloatArray]:
     """Accuracy of the best attacker from one reading and over the whole series, each (E, N).
 
     The limit of a long series is computed at a few ε only, and is NaN at the others.
@@ -409,8 +402,7 @@ def find_limits(source: Source, releases: int = 2) -> tuple[dict[str, FloatArray
     The second array has the ends of the 95 % interval of the mean over the appliances of the limit
     of the series, over the blocks of `choose_blocks`, shape (E, 2).
     """
-    case = source.case
-    unit = _unit(source)
+    case, unit = source.case, source.case.unit()
     on = case.test.truth().mean(axis=0)
     block_s, _ = choose_blocks(case.test)
     one, series, ends = [], [], []
@@ -422,7 +414,7 @@ def find_limits(source: Source, releases: int = 2) -> tuple[dict[str, FloatArray
             series.append(unknown)
             ends.append((np.nan, np.nan))
             continue
-        found = series_limit(case.home, case.test, mechanism, releases=releases)
+        found = series_limit(case.home, case.test, mechanism, releases=2)
         series.append(found.per_appliance)
         ends.append(block_means_interval(found.by_reading.mean(axis=1), case.test, block_s))
     return {ONE: np.array(one), SERIES: np.array(series)}, np.array(ends)
@@ -583,7 +575,7 @@ def _lost(source: Source, setting: Setting) -> str:
     attacker = SuperStateHmm(case.home).fit(case.train)
     unseen = attacker.count_unexpected(case.test) / len(case.test)
     noisy = release_on_grid(
-        case.test, paper_mechanism("laplace", MIDDLE, _unit(source)), setting.seed
+        case.test, paper_mechanism("laplace", MIDDLE, case.unit()), setting.seed
     )
     lost = attacker.count_unexpected(noisy) / len(case.test)
     return (

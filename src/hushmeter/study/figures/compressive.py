@@ -17,7 +17,6 @@ from hushmeter.attack.one_shot import OneShot
 from hushmeter.checks import FloatArray, IntArray
 from hushmeter.home import Home
 from hushmeter.plot.accuracy import SweepPanel, draw_bound_panels, draw_panels
-from hushmeter.privacy.units import resolve_unit
 from hushmeter.scoring import accuracy, draw_blocks
 from hushmeter.study.comparison import (
     MOST_OF_THE_RANGE,
@@ -193,10 +192,9 @@ def simulate_one_shot(
 ) -> FloatArray:
     """Return the measured accuracy of the one-shot attacker at each ε, as a mean over the seeds."""
     attacker, inside = OneShot(case.home, unexplained=unexplained), ~case.test.run_starts
-    unit = resolve_unit("fluctuation", interval_s=case.test.interval_s, home=case.home)
     means = []
     for i, epsilon in enumerate(epsilons):
-        noise = paper_mechanism("laplace", float(epsilon), unit)
+        noise = paper_mechanism("laplace", float(epsilon), case.unit())
         found = []
         for seed in range(setting.seeds):
             rng = np.random.default_rng(np.random.SeedSequence((setting.seed, i, seed)))
