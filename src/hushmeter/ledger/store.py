@@ -11,6 +11,7 @@ enforces its cap by a CHECK constraint. `ledger_places` has one growing number f
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -121,7 +122,16 @@ class Store(ABC):
     """
 
     wanted: str
-    """SQL that turns a list parameter into a table `wanted` with one column `value`."""
+    """SQL that turns names as JSON into a table `wanted` with one column `value`."""
+
+    listed: str
+    """SQL that turns rows as JSON into a table with one column `value`."""
+
+    cell: str
+    """SQL that reads a cell of such a row by its number."""
+
+    locked: str = ""
+    """SQL that locks the rows of a look-up of balances, in order of name."""
 
     kinds: ClassVar[Mapping[str, str]]
     """Words of the database for the types and options of `TABLES`."""
@@ -167,10 +177,6 @@ class Store(ABC):
         """Yield the rows of a statement, which need not fit in memory."""
 
     @abstractmethod
-    def as_list(self, values: Sequence[str]) -> Any:
-        """Return a list in the form of the parameter of `wanted`."""
-
-    @abstractmethod
     def lock_caps_shared(self) -> None:
         """Keep caps from changing until the `write` transaction ends."""
 
@@ -179,36 +185,8 @@ class Store(ABC):
         """Keep all spends of other writers out until the `write` transaction ends."""
 
     @abstractmethod
-    def lock_balances(self, meters: Sequence[str], everybody: Cap) -> dict[str, Price]:
-        """Lock the balances of meters until the `write` transaction ends.
-
-        Parameters
-        ----------
-        meters : sequence of str
-            Sorted by name, so that two writers cannot wait for each other.
-        everybody : Cap
-            Cap of all meters, which a meter without a balance gets as its ceiling.
-
-        Returns
-        -------
-        dict
-            What each meter has spent; a new meter may be absent.
-        """
-
-    @abstractmethod
     def lock_head(self) -> Head:
         """Return the head; no other writer may extend the chain until the `write` ends."""
-
-    @abstractmethod
-    def insert_spends(self, batch: int, stream: str, price: Price, rows: Spends) -> int:
-        """Insert rows, sorted by meter and period, and return how many were new.
-
-        A row has a meter, the label of its periods and their number; see `merge_periods`.
-        """
-
-    @abstractmethod
-    def add_to_balances(self, price: Price, rows: Mapping[str, int]) -> None:
-        """Add the price of a number of rows to balances that `lock_balances` has locked."""
 
     @abstractmethod
     def triggers(self) -> set[str]:
@@ -310,7 +288,7 @@ class Store(ABC):
             f"WHERE s.meter = wanted.value AND s.period BETWEEN ? AND ? AND {self.end_of} >= ?"
         )
         # A range that begins with the last period is behind it in the order of labels.
-        values = (self.as_list(meters), begin, f"{last}~", len(first), first)
+        values = (_as_json(meters), begin, f"{last}~", len(first), first)
         for found in self.run(sql, values):
             for row in Row(*found).single_periods():
                 if first <= row.period <= last:
@@ -327,7 +305,7 @@ class Store(ABC):
             f"SELECT c.meter, c.total, c.width, c.most, c.delta FROM {self.wanted} "
             "CROSS JOIN ledger_caps c WHERE c.meter = wanted.value"
         )
-        found = self.run(sql, (self.as_list([ALL_METERS, *meters]),))
+        found = self.run(sql, (_as_json([ALL_METERS, *meters]),))
         return {name: _cap(*columns) for name, *columns in found}
 
     def all_caps(self) -> dict[str, Cap]:
@@ -393,6 +371,56 @@ class Store(ABC):
         )
         return bool(done.rowcount == 1)
 
+    def lock_balances(self, meters: Sequence[str], everybody: Cap) -> dict[str, Price]:
+        """Lock the balances of meters until the `write` transaction ends; return what is spent.
+
+        The meters are sorted by name, so that no two writers wait for each other. A new one gets
+        the cap of all meters as its ceiling.
+        """
+        names = _as_json(meters)
+        self.run(
+            "INSERT INTO ledger_balances (meter, spent, delta_spent, ceiling, delta_ceiling) "
+            f"SELECT wanted.value, 0, 0, ?, ? FROM {self.wanted} WHERE true "
+            "ORDER BY wanted.value ON CONFLICT DO NOTHING",
+            (everybody.total, everybody.delta, names),
+        )
+        found = self.run(
+            f"SELECT b.meter, b.spent, b.delta_spent FROM {self.wanted} "
+            f"CROSS JOIN ledger_balances b WHERE b.meter = wanted.value {self.locked}",
+            (names,),
+        )
+        return {meter: Price(micro, femto) for meter, micro, femto in found}
+
+    def insert_spends(self, batch: int, stream: str, price: Price, rows: Spends) -> int:
+        """Insert rows, sorted by meter and period, and return how many were new.
+
+        A row has a meter, the label of its periods and their number; see `merge_periods`.
+        """
+        meter, label, count = self._cells()
+        done = self.run(
+            "INSERT INTO ledger_spends (meter, period, stream, micro, femto, batch) "
+            f"SELECT {meter}, {label}, ?, {count} * ?, {count} * ?, ? FROM {self.listed} "
+            "WHERE true ON CONFLICT DO NOTHING",
+            (stream, *price, batch, _as_json(rows)),
+        )
+        return int(done.rowcount)
+
+    def add_to_balances(self, price: Price, rows: Mapping[str, int]) -> None:
+        """Add the price of a number of rows to balances that `lock_balances` has locked."""
+        meter, _, count = self._cells()
+        self.run(
+            "INSERT INTO ledger_balances (meter, spent, delta_spent) "
+            f"SELECT {meter}, {count} * ?, {count} * ? FROM {self.listed} WHERE true "
+            "ON CONFLICT (meter) DO UPDATE SET spent = ledger_balances.spent + excluded.spent, "
+            "delta_spent = ledger_balances.delta_spent + excluded.delta_spent",
+            (*price, _as_json([(name, "", number) for name, number in rows.items()])),
+        )
+
+    def _cells(self) -> tuple[str, str, str]:
+        """Return the SQL of the three cells of a row of `listed`: two texts and a number."""
+        meter, label, count = (self.cell.format(number) for number in range(3))
+        return meter, label, f"CAST({count} AS BIGINT)"
+
     def counts(self) -> tuple[int, int]:
         """Return how many meters have spent and how many spends there are."""
         meters = self.run("SELECT COUNT(*) FROM ledger_balances WHERE spent > 0").fetchone()[0]
@@ -438,6 +466,11 @@ def no_ledger(name: str) -> DataError:
         f"there is no ledger at {name}; make one with `hushmeter ledger init --ledger URL --clamp "
         "0,15000`, or with `--change 3kW,8kWh` in place of the clamp."
     )
+
+
+def _as_json(values: Sequence[Any]) -> str:
+    """Return names, or rows, as the parameter of `Store.wanted` or `Store.listed`."""
+    return json.dumps(values, ensure_ascii=False)
 
 
 def _cap(total: int | None, width: int | None, most: int | None, delta: int | None) -> Cap:
