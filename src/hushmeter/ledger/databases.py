@@ -14,7 +14,7 @@ import os
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from hushmeter.errors import BudgetError, DataError, HushmeterError, InputError, MissingExtraError
 from hushmeter.files import reason_of
 from hushmeter.ledger.chain import Head
-from hushmeter.ledger.charges import Cap, Price
+from hushmeter.ledger.charges import Price
 from hushmeter.ledger.store import APPEND_ONLY, KEPT, TRIGGERS, Spends, Store, Values, no_ledger
 
 if TYPE_CHECKING:
