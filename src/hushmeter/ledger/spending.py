@@ -253,6 +253,8 @@ class SpendRequest:
 
     def __post_init__(self) -> None:
         source, charge = self.source, self.charge
+        for meter in self.names:
+            check_name("meter", meter)
         texts = {"release": charge.release, "stream": charge.stream, "digest": self.digest}
         for name, text in {**texts, "source": source}.items():
             check_name(name, text)
@@ -263,8 +265,6 @@ class SpendRequest:
         object.__setattr__(self, "price", price)
         if len(self.meters) != len(self.periods):
             raise InputError(f"{len(self.meters)} meters do not match {len(self.periods)} periods.")
-        for meter in self.names:
-            check_name("meter", meter)
         if len({period_kind(period) for period in set(self.periods)}) > 1:
             raise InputError(f"the periods of {source} must be all days or all months.")
         if any(map(eq, self.pairs, islice(self.pairs, 1, None))):

@@ -47,6 +47,9 @@ NONE_YET = -1
 KEPT_DAYS = 40
 """Days after which means and delivered messages are deleted; a month is complete before."""
 
+DAMAGED = (ValueError, TypeError, LookupError)
+"""Errors that an entry causes which no stream has written."""
+
 _TABLES = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE keys (id INTEGER PRIMARY KEY AUTOINCREMENT, period TEXT NOT NULL, key BLOB NOT NULL);
@@ -348,13 +351,17 @@ class State(AbstractContextManager["State"]):
 
     def _items(self, query: str, *values: Any) -> list[Item]:
         rows = self._rows(f"SELECT kind, label, due, message, {query}", *values)
-        return [Item(kind, label, due, json.loads(text), n) for kind, label, due, text, n in rows]
+        with _in_database(self.path, DAMAGED):
+            return [
+                Item(kind, label, due, json.loads(text), n) for kind, label, due, text, n in rows
+            ]
 
     def last_status(self) -> str | None:
         """Return whether the stream is "publishing" or "ended" by its last message about that."""
         query = "SELECT message FROM items WHERE kind = 'status' ORDER BY id DESC LIMIT 1"
         rows = self._rows(query)
-        return str(json.loads(rows[0][0])["status"]) if rows else None
+        with _in_database(self.path, DAMAGED):
+            return str(json.loads(rows[0][0])["status"]) if rows else None
 
     def next_due(self, now_ns: int) -> int | None:
         """Return when the next message becomes due after now [ns since 1970], if there is one."""
@@ -451,8 +458,9 @@ def read_state(path: str | Path) -> Kept:
         db.execute("BEGIN")
         rows = db.execute("SELECT * FROM windows ORDER BY number").fetchall()
         sums = db.execute("SELECT * FROM sums ORDER BY name, label").fetchall()
-    windows = [WindowRow(*fields) for fields in rows]
-    return Kept(json.loads(facts["terms"]), windows, [SumRow(*fields) for fields in sums])
+    with _in_database(file, DAMAGED):
+        windows = [WindowRow(*fields) for fields in rows]
+        return Kept(json.loads(facts["terms"]), windows, [SumRow(*fields) for fields in sums])
 
 
 def _other_version(path: Path) -> DataError:
@@ -512,7 +520,9 @@ def _read_only(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
 
 
-def _in_database(path: Path) -> AbstractContextManager[None]:
-    """Turn an error of the database into one sentence."""
+def _in_database(
+    path: Path, kinds: type[Exception] | tuple[type[Exception], ...] = sqlite3.DatabaseError
+) -> AbstractContextManager[None]:
+    """Turn an error of the database, or of other kinds, into one sentence."""
     more = "; nothing was published that is not in it"
-    return one_sentence(path, "used", kinds=sqlite3.DatabaseError, more=more)
+    return one_sentence(path, "used", kinds=kinds, more=more)

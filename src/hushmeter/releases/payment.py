@@ -89,6 +89,11 @@ class Bill:
         """What the ledger records about the release."""
         return Charge(self.release, self.stream, self.terms)
 
+    def check(self, ledger: Ledger) -> None:
+        """Raise the error with which the ledger would refuse to hold the bill at all."""
+        rows = ([self.meter] * len(self.days), self.days)
+        ledger.rehearse(self.charge, micro=self.micro, femto=self.femto, sources={self.meter: rows})
+
     def pay(self, ledger: Ledger) -> Payment:
         """Pay for all days, once, or for none.
 
@@ -167,6 +172,7 @@ def save_paid(
     check_place(release.promise, path)
     with open_ledger(url) as ledger:
         bill = bill_of(release, ledger, meter=meter, stream=stream)
+        bill.check(ledger)
     contents, folder = release_contents(release, path, signing_key), paid_folder(path)
     draft = _draft(folder)
     with _one_writer(path):
