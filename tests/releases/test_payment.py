@@ -17,6 +17,7 @@ import hushmeter as hm
 from hushmeter.errors import BudgetError, DataError, InputError
 from hushmeter.files import write_table
 from hushmeter.ledger import Charge, DayChange, open_ledger
+from hushmeter.releases.files import paid_folder
 from hushmeter.releases.payment import bill_of, covered_days, finish_paid, price_of, save_paid
 
 KETTLE = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)], tolerance=20.0)
@@ -123,6 +124,19 @@ def test_what_a_ledger_can_never_take_leaves_nothing_to_finish(tmp_path, meter, 
     with pytest.raises((InputError, DataError), match=sentence):
         save_paid(url, done, tmp_path / "two.csv", meter=meter)
     assert not [path for path in tmp_path.iterdir() if "two" in path.name]
+
+
+@pytest.mark.parametrize("content", [None, "{", "[]", '{"release": "x"}', '{"terms": 5}'])
+def test_a_damaged_bill_is_one_sentence(tmp_path, content):
+    trace, place = hourly(), tmp_path / "out.csv"
+    folder = paid_folder(place)
+    folder.mkdir()
+    if content is not None:
+        (folder / "bill.json").write_text(content)
+    given = {"meter": "m", "stream": "load", "force": False}
+    with pytest.raises(DataError, match=r"bill\.json cannot be read: .*gives up what was paid"):
+        finish_paid(new_ledger(tmp_path), promise_of(trace), trace, place, **given)
+    assert folder.exists()
 
 
 FEW_KILLS, KILLS = 16, 150

@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hushmeter.errors import DataError
-from hushmeter.files import make_folder, one_sentence, take_lock, write_text
+from hushmeter.files import DAMAGED, make_folder, one_sentence, take_lock, write_text
 from hushmeter.releases.labels import CELLS
 
 if TYPE_CHECKING:
@@ -46,9 +46,6 @@ NONE_YET = -1
 
 KEPT_DAYS = 40
 """Days after which means and delivered messages are deleted; a month is complete before."""
-
-DAMAGED = (ValueError, TypeError, LookupError)
-"""Errors that an entry causes which no stream has written."""
 
 _TABLES = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);

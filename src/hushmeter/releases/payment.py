@@ -29,6 +29,7 @@ from hushmeter import __version__
 from hushmeter.clock import local_times
 from hushmeter.errors import BudgetError, InputError
 from hushmeter.files import (
+    DAMAGED,
     RECEIPT,
     create_file,
     flush_folder,
@@ -198,8 +199,11 @@ def finish_paid(
     Raise `InputError` if other readings, or other terms, are asked for now.
     """
     with _one_writer(path):
-        bill = Bill(**parse_json((paid_folder(path) / BILL).read_bytes()))
-        asked = (meter, stream, digest(readings), _terms(promise) | bill.terms)
+        place = paid_folder(path) / BILL
+        more = f"; restore it, or remove {place.parent}, which gives up what was paid"
+        with one_sentence(place, "read", kinds=(OSError, *DAMAGED), more=more):
+            bill = Bill(**parse_json(place.read_bytes()))
+            asked = (meter, stream, digest(readings), _terms(promise) | bill.terms)
         if asked != (bill.meter, bill.stream, bill.readings, bill.terms | _terms(promise)):
             raise InputError(
                 f"{path} has an unfinished release of other readings or with other options, which "
