@@ -1,7 +1,7 @@
-"""The command `live` with a real broker and three bad receivers: no reading and no window is lost.
+"""The command `live` with a real broker and three bad receivers: no reading or window is lost.
 
-`HUSHMETER_SOAK_S` is how long it runs [s], and `HUSHMETER_SOAK_RATE` how many messages are sent in a
-second: as many as the stream takes if it is 0. The test asserts what is lost, never a time. Ten
+`HUSHMETER_SOAK_S` is how long it runs [s], and `HUSHMETER_SOAK_RATE` how many messages are sent in
+a second: as many as the stream takes if it is 0. The test asserts what is lost, never a time. Ten
 minutes at 10,000 messages a second, on a quiet machine:
 
     HUSHMETER_SOAK_S=600 HUSHMETER_SOAK_RATE=10000 pytest -s -m slow tests/live/test_soak.py
