@@ -27,7 +27,7 @@ from hushmeter.cli.output import (
     print_files,
     print_json,
     print_table,
-    row_progress,
+    progress_bar,
 )
 from hushmeter.formatting import count_of
 
@@ -327,7 +327,7 @@ def synth_fleet(
     from hushmeter.synth.fleet import FleetPlan, write_fleet
 
     plan = FleetPlan(meters, days, parse_interval(interval), seed, unit, start)
-    with row_progress("writing") as advance:
+    with progress_bar("writing", rows=True) as advance:
         done = 0
 
         def report(rows: int) -> None:
@@ -359,7 +359,7 @@ def _run_job(
         with (
             _explain_interrupt(output, log),
             _scheduler(job.spark, options.ledger) as schedule,
-            row_progress("releasing") as advance,
+            progress_bar("releasing", rows=True) as advance,
         ):
 
             def report(file: FileReport, rows: int, total: int) -> None:

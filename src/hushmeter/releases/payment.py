@@ -43,6 +43,7 @@ from hushmeter.files import (
     stage,
     take_lock,
 )
+from hushmeter.formatting import count_of
 from hushmeter.ledger import Charge, DayChange, Ledger, Price, open_ledger, period_price
 from hushmeter.ledger.charges import femto_delta, micro_epsilon, price_text
 from hushmeter.releases.files import (
@@ -128,10 +129,8 @@ class Payment:
     @property
     def sentence(self) -> str:
         """One sentence about what was charged, and for which change of a day."""
-        days = "1 day" if self.days == 1 else f"{self.days} days"
-        return (
-            f"{self.ledger} was charged for {days}: each {price_text(self.price, self.protects)}."
-        )
+        price = price_text(self.price, self.protects)
+        return f"{self.ledger} was charged for {count_of(self.days, 'day')}: each {price}."
 
 
 def bill_of(release: Release, ledger: Ledger, *, meter: str, stream: str = "load") -> Bill:
