@@ -95,6 +95,18 @@ def test_a_damaged_entry_is_a_sentence_for_those_who_watch(tmp_path):
         read_state(path)
 
 
+def test_what_is_no_file_is_no_state_and_keeps_its_mode(tmp_path):
+    """A device such as /dev/null got the mode 0600."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe, 0o644)
+    before = pipe.stat().st_mode
+    for path in (pipe, tmp_path):
+        with pytest.raises(DataError, match="is not a file; choose another --state"):
+            State(path, make_terms().describe())
+    assert pipe.stat().st_mode == before
+    assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
+
+
 def test_only_the_owner_may_read_the_state(tmp_path):
     """From the first moment, whatever the umask is, also if the file was there before."""
     (tmp_path / "s.db").touch(0o644)

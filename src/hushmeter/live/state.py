@@ -481,6 +481,8 @@ def _lock(path: Path) -> FileLock:
     # A state has one lock, also if it is reached through a link.
     real = path.resolve()
     with one_sentence(path, "used"):
+        if path.exists() and not path.is_file():
+            raise DataError(f"{path} is not a file; choose another --state.")
         make_folder(path.parent)
         # The state holds the means of windows, so only its owner may read it. SQLite gives the
         # mode of the database to its other files. The mode of another file is not ours to change.
