@@ -104,7 +104,9 @@ def test_at_most_24_commands_are_shown_in_four_groups():
     shown = [name for name, command in group.commands.items() if not command.hidden]
     assert len(shown) <= 24
     help_text = run("--help").stdout
-    assert re.findall(r"─ (?!Options)([A-Z][a-z ]+?) ─", help_text) == [title for title in PANELS if title]
+    assert re.findall(r"─ (?!Options)([A-Z][a-z ]+?) ─", help_text) == [
+        title for title in PANELS if title
+    ]
     assert {name for name in group.commands if name not in shown} == set(PANELS[None])
 
 

@@ -336,7 +336,7 @@ def create_ledger(store: Store, change: DayChange, composition_delta: float) -> 
 
     It has a random number that no other ledger has.
     """
-    store.lock_caps_exclusive()
+    store.lock("caps")
     if store.holds_ledger():
         return
     store.create_tables()
@@ -354,7 +354,7 @@ def spend(store: Store, request: SpendRequest, all_or_nothing: bool) -> SpendOut
     """Charge the rows that fit, or find that the request was charged before."""
     if not request.pairs:
         return SpendOutcome(np.zeros(0, np.int64))
-    store.lock_caps_shared()
+    store.lock("caps, shared")
     caps = store.caps(request.names)
     spent = store.lock_balances(request.names, caps.get(ALL_METERS, Cap()))
     before = store.entry("spend", request.charge.release, request.source)
@@ -389,7 +389,7 @@ def mark_released(store: Store, charge: Charge, source: str, output_digest: str)
 
 def change_cap(store: Store, name: str, change: Mapping[str, Any]) -> Cap:
     """Set a cap; `change` has the fields of `Cap` that change, and the others stay."""
-    store.lock_caps_exclusive()
+    store.lock("caps")
     cap = replace(store.caps([name]).get(name, Cap()), **change)
     store.set_cap(name, cap)
     body = canonical({"meter": name, **asdict(cap)})

@@ -142,12 +142,60 @@ class Store(ABC):
     end_of: str
     """SQL that cuts the last letters off the label `s.period`; their number is a parameter."""
 
+    exists: str
+    """SQL that finds the first table of a ledger."""
+
+    in_force: str
+    """SQL that lists the names of the triggers in force."""
+
+    locks: ClassVar[Mapping[str, str]] = {}
+    """SQL that takes the locks of `lock`; there is none where writers take turns."""
+
     def __init__(self, name: str) -> None:
         self.name = name
+        self._connection: Any = None
+
+    def _open(self, connect: Callable[[], Any]) -> None:
+        """Connect and prepare the connection, or close it again."""
+        with self.translated():
+            self._connection = connect()
+        try:
+            with self.translated():
+                self._prepare()
+        except BaseException:
+            self.close()
+            raise
 
     @abstractmethod
+    def _prepare(self) -> None:
+        """Set what every transaction of the connection needs."""
+
     def holds_ledger(self) -> bool:
         """Return whether the database holds a ledger. Needs no transaction."""
+        with self.translated():
+            return self.run(self.exists).fetchone() is not None
+
+    def close(self) -> None:
+        """Close the connection. Needs no transaction."""
+        self._connection.close()
+
+    def triggers(self) -> set[str]:
+        """Return the names of the triggers in force."""
+        return {row[0] for row in self.run(self.in_force)} & set(TRIGGERS)
+
+    def lock(self, what: str) -> None:
+        """Lock something until the `write` transaction ends.
+
+        "caps, shared" keeps caps from changing, "caps" keeps all spends of other writers out, and
+        "chain" keeps other writers from extending the chain.
+        """
+        if what in self.locks:
+            self.run(self.locks[what])
+
+    def lock_head(self) -> Head:
+        """Return the head; no other writer may extend the chain until the `write` ends."""
+        self.lock("chain")
+        return self.head()
 
     @abstractmethod
     def write(self, work: Callable[[], T]) -> T:
@@ -175,26 +223,6 @@ class Store(ABC):
     @abstractmethod
     def stream(self, sql: str, values: Values = ()) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of a statement, which need not fit in memory."""
-
-    @abstractmethod
-    def lock_caps_shared(self) -> None:
-        """Keep caps from changing until the `write` transaction ends."""
-
-    @abstractmethod
-    def lock_caps_exclusive(self) -> None:
-        """Keep all spends of other writers out until the `write` transaction ends."""
-
-    @abstractmethod
-    def lock_head(self) -> Head:
-        """Return the head; no other writer may extend the chain until the `write` ends."""
-
-    @abstractmethod
-    def triggers(self) -> set[str]:
-        """Return the names of the triggers in force."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Close the connection. Needs no transaction."""
 
     @abstractmethod
     def explain(self, error: Exception) -> HushmeterError | None:
@@ -316,7 +344,7 @@ class Store(ABC):
     def set_cap(self, name: str, cap: Cap) -> None:
         """Replace a cap and the ceilings of the balances under it.
 
-        Needs a `write` transaction and `lock_caps_exclusive`.
+        Needs a `write` transaction and the lock of the caps.
         """
         width, most = cap.window or (None, None)
         self.run(
