@@ -268,26 +268,21 @@ class JobLog:
         sys.stderr.write(text + "\n")
         sys.stderr.flush()
 
-    def note_file(self, state: str, rows: int, released: int, done: int, total: int) -> None:
-        """Log that one file is finished, without its name."""
-        self.write("file", state=state, rows=rows, released_rows=released, done=done, total=total)
-
-    def note_counts(
-        self,
-        released: Mapping[str, int],
-        left_out: Mapping[str, int],
-        epsilon: float,
-        *,
-        dry_run: bool = False,
-    ) -> None:
-        """Log the counts of a finished job and remember them as metrics."""
-        facts: dict[str, Any] = {"dry_run": dry_run}
-        for state, counts in (("released", released), ("left_out", left_out)):
-            for name, number in counts.items():
-                facts[f"{state}_{name}"] = int(number)
-                self.metrics.append((name, {"state": state}, int(number)))
+    def note_counts(self, facts: Mapping[str, Any]) -> None:
+        """Log the counts of the manifest of a finished job, and remember them as metrics."""
+        left, released = facts["quarantine"], facts["released_rows"]
+        files = sum(bool(file["sha256"]) for file in facts["files"])
+        states = {
+            "released": (files, released, facts["released_blocks"]),
+            "left_out": (left["files"], facts["rows"] - released, left["blocks"]),
+        }
+        for state, counts in states.items():
+            for name, number in zip(("files", "readings", "periods"), counts, strict=True):
+                self.metrics.append((name, {"state": state}, number))
+        dry_run, epsilon = facts.get("dry_run", False), facts["charge"]["micro_epsilon"] / 1e6
+        counted: dict[str, Any] = {f"{by['state']}_{name}": n for name, by, n in self.metrics}
         self.metrics.append(("charged_epsilon", {}, 0.0 if dry_run else epsilon))
-        self.write("result", **facts, epsilon=epsilon)
+        self.write("result", dry_run=dry_run, **counted, epsilon=epsilon)
 
     def finish(self, code: int, error: BaseException | None) -> None:
         """Log the end of the job."""

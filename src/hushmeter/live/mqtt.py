@@ -131,7 +131,7 @@ class Connection:
 
     A connection that is lost silently is noticed within twice `keepalive_s`. `on_lost` gets a
     sentence after every loss or failed attempt. A broker ends a connection if another one has its
-    `client_id`.
+    `client_id`; some take no more than 23 letters.
     """
 
     def __init__(
@@ -298,7 +298,7 @@ class MqttSource(Source):
         keepalive_s = max(1, min(KEEPALIVE_S, int(self._terms.grace_s / 2)))
         connection = Connection(
             self._place,
-            f"hushmeter-{self._terms.name}-in-{secrets.token_hex(4)}",
+            f"hushmeter-{self._terms.name}-{secrets.token_hex(4)}",
             keepalive_s=keepalive_s if self._terms.hold else KEEPALIVE_S,
             on_connect=subscribe,
             on_lost=lost,
@@ -337,7 +337,7 @@ class MqttSink(Sink):
         # comes first; another one for another prefix.
         number = zlib.crc32(self._base.encode())
         self._connection = Connection(
-            place, f"hushmeter-{terms.name}-out-{number:08x}",
+            place, f"hushmeter-{terms.name}-{number:08x}",
             on_connect=self._greet_again, on_lost=log,
         )  # fmt: skip
         self._connection.client.on_message = self._take_retained
@@ -519,7 +519,7 @@ def replay_to_mqtt(
     sentences: list[str] = []
     connection = Connection(
         place,
-        f"hushmeter-replay-{secrets.token_hex(4)}",
+        f"hushmeter-replay-{secrets.token_hex(3)}",
         on_connect=lambda: None,
         on_lost=sentences.append,
     )
