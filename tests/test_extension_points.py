@@ -95,7 +95,7 @@ def extended(tmp_path_factory):
         package / "threat" / "__init__.py", '"attackers": ', '"works_at_home": "WorksAtHome",\n    '
     )
     (package / "cli" / "count.py").write_text(COMMAND, encoding="utf-8")
-    add(package / "cli" / "__init__.py", '"inspect", ', '"count", ')
+    add(package / "cli" / "__init__.py", '"inspect": "learn", ', '"count": "count", ')
     hm.write_meter(folder / "meter.csv", hm.Trace([0.0, 2500.0, 100.0], interval_s=60.0))
     return folder
 

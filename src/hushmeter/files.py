@@ -25,7 +25,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hushmeter.errors import DataError, InputError
+from hushmeter.errors import DataError, HushmeterError, InputError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 RECEIPT = "receipt.json"
 """Name of the public receipt in the folder of a release."""
+
+DAMAGED = (LookupError, TypeError, ValueError, AttributeError)
+"""Errors that an entry causes which this program has not written."""
 
 Contents = bytes | Mapping[str, bytes]
 """What is written: the bytes of a file, or those of all files of a folder by their names."""
@@ -49,6 +52,8 @@ def one_sentence(
     """Raise an error of the file system, or of other kinds, again as one sentence on a place."""
     try:
         yield
+    except HushmeterError:
+        raise
     except kinds as error:
         raise DataError(f"{place} cannot be {done}: {reason_of(error)}{more}.") from None
 

@@ -18,7 +18,7 @@ from hushmeter.cli.output import (
     cell_progress,
     print_sentences,
     print_table,
-    row_progress,
+    progress_bar,
     short_out_of_100,
     show_activity,
     with_bar,
@@ -145,7 +145,7 @@ def do_two_things(quiet: bool) -> None:
 
 
 def advance_rows() -> None:
-    with row_progress("releasing") as advance:
+    with progress_bar("releasing", rows=True) as advance:
         advance(1_000_000, 4_000_000)
         advance(2_000_000, 4_000_000)
 

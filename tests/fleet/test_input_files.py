@@ -213,6 +213,18 @@ def test_a_large_extract_must_be_split(tmp_path, ledger, monkeypatch):
     assert "more than 95 rows to convert; split it" in done.reports[0].problems[0].sentence
 
 
+def test_a_parquet_file_of_many_rows_is_refused_before_it_is_read(tmp_path, ledger, monkeypatch):
+    """A file of 4 MB took 9 GB: the rows of its footer count before they are unpacked."""
+    monkeypatch.setattr(input_files, "MAX_ROWS", 95)
+    monkeypatch.setattr(pq.ParquetFile, "read", lambda *_, **__: pytest.fail("it was read"))
+    (tmp_path / "in").mkdir()
+    same = {"meter": "m", "time": "2024-03-01T00:00:00Z", "value": 1.0, "interval_s": 900}
+    table = pa.table({name: pa.repeat(one, 96) for name, one in same.items()})
+    pq.write_table(table, tmp_path / "in" / "a.parquet")
+    with pytest.raises(DataError, match="more than 95 rows to convert; split it"):
+        input_files.convert(tmp_path / "in" / "a.parquet", {}, Columns(), (), InputFormat(unit="W"))
+
+
 def test_an_unsorted_extract_is_sorted_and_units_are_joined(tmp_path, ledger):
     (tmp_path / "in").mkdir()
     (tmp_path / "in/a.csv").write_text(

@@ -10,6 +10,7 @@ from dataclasses import replace
 import pyarrow.parquet as pq
 import pytest
 from tests.fleet.cases import (
+    KEY,
     TERMS,
     digests,
     new_ledger,
@@ -21,6 +22,8 @@ from tests.fleet.cases import (
 )
 
 from hushmeter.errors import DataError, InputError
+from hushmeter.fleet import SumTerms
+from hushmeter.fleet.folders import PrivateFolder
 from hushmeter.fleet.release import private_list
 from hushmeter.fleet.released_folder import read_manifest
 from hushmeter.ledger import open_ledger
@@ -235,6 +238,30 @@ def test_names_that_the_ledger_cannot_keep(tmp_path, ledger, name, stream, messa
     with pytest.raises((DataError, InputError), match=message):
         release(fleet, tmp_path / "out", ledger, stream=stream)
     untouched(tmp_path, ledger)
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["{", "[]", '{"schema": "hushmeter-fleet-2"}', '{"schema": "hushmeter-fleet-2", "terms": 5}'],
+)
+@pytest.mark.parametrize("interval_s", [None, 3600])
+def test_a_damaged_description_of_an_unfinished_release(tmp_path, ledger, content, interval_s):
+    folder = PrivateFolder(tmp_path / "out")
+    folder.path.mkdir(parents=True)
+    folder.key_file.write_bytes(KEY)
+    folder.begun_file.write_text(content)
+    with pytest.raises(DataError, match=r"release\.json cannot be read: .*another folder with"):
+        release(small_fleet(tmp_path), tmp_path / "out", ledger, resume=True, interval_s=interval_s)
+    assert spends(ledger) == []
+
+
+def test_a_household_is_protected_in_a_period_that_can_be_computed():
+    """A manifest of a stranger asked for sums of 7·10⁹ readings, which need 54 GB."""
+    for days, interval_s in ((("1970-01-02", "2199-12-30"), 1), (("2000-01-01", "2019-12-30"), 6)):
+        with pytest.raises(InputError, match="too many readings"):
+            SumTerms(
+                "1", (0, 5000.0), ("group",), unit_of="household", days=days, interval_s=interval_s
+            )
 
 
 def test_a_ledger_must_be_there(tmp_path, ledger):

@@ -135,7 +135,7 @@ def test_writers_of_other_meters_do_not_wait(ledger, postgres_url):
     other = PostgresStore(postgres_url)
     try:
         with other._connection.transaction():
-            other.lock_caps_shared()
+            other.lock("caps, shared")
             other.lock_balances(["a"], Cap())
             ledger._store.run("SET lock_timeout = '500ms'")
             assert spend(ledger, "b", source="b", periods=["2024-03-02"]).granted.size == 1

@@ -133,6 +133,41 @@ def test_the_broker_may_die_at_any_moment(broker, tmp_path, kills, monkeypatch):
 
 
 @needs_broker
+def test_streams_of_one_name_share_a_broker(broker, tmp_path):
+    """Two meters with the default name, all topics below one, and two receivers at one broker."""
+    terms, witnesses, services, threads = make_terms(interval_s=900.0), [], [], []
+    subscriber = Subscriber(broker, "#")
+    states = [State(tmp_path / f"{n}.db", terms.describe()) for n in range(2)]
+    for topic, state, prefixes in (("one/#", states[0], "xy"), ("two/power", states[1], "")):
+        source = MqttSource(parse_mqtt(f"{broker.url}/{topic}"), terms, "json:watts")
+        witnesses.append(Witness())
+        sinks = [
+            MqttSink(parse_mqtt(f"{broker.url}/{prefix}"), terms, state, pytest.fail)
+            for prefix in prefixes
+        ]
+        parse = make_parser("json:watts", PayloadOptions(simulation=True))
+        feed = Feed(source, parse, by_readings=True)
+        service = Service(terms, state, feed, [witnesses[-1], *sinks], log=pytest.fail)
+        threads.append(threading.Thread(target=service.run))
+        threads[-1].start()
+        services.append(service)
+        assert source.subscribed.wait(10)
+    messages = list(replay_messages(make_trace(1, interval_s=900.0)))
+    for topic in ("one/power", "two/power"):
+        replay_to_mqtt(parse_mqtt(f"{broker.url}/{topic}"), iter(messages), None)
+    for witness in witnesses:
+        witness.wait_until(lambda witness=witness: len(witness.messages("window")) >= 23)
+        assert all(message["complete"] for message in witness.messages("window"))
+    for topic in ("x/home/window", "y/home/window"):
+        subscriber.wait_for(topic, 23)
+    for service, thread, state in zip(services, threads, states, strict=True):
+        service.stop()
+        thread.join()
+        state.close()
+    subscriber.close()
+
+
+@needs_broker
 @pytest.mark.parametrize("kept", [b"[1]", b"[" * 60_000, b'{"end": 5}', b'{"end": [{}]}', b"\xff"])
 def test_a_message_of_somebody_else_does_not_stop_a_sink(broker, tmp_path, kept):
     """The broker keeps it on the topic of the windows, and gives it to the sink at its start."""
@@ -280,6 +315,11 @@ def make_certificate(folder):
 def test_bad_urls_of_brokers(url):
     with pytest.raises(InputError, match="a broker is given as"):
         parse_mqtt(url)
+
+
+def test_a_topic_may_name_all_topics_below_it():
+    assert parse_mqtt("mqtt://host/meter/#?ca=x").topic == "meter/#"
+    assert parse_mqtt("mqtt://host/meter/+/%23").topic == "meter/+/#"
 
 
 def test_a_lost_connection_must_be_noticed_within_the_grace_time():

@@ -3,6 +3,8 @@
 import json
 import socket
 import threading
+import time
+from collections import Counter
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
@@ -13,7 +15,7 @@ import hushmeter as hm
 from hushmeter.clock import SECOND
 from hushmeter.errors import DataError, InputError
 from hushmeter.home import LearntFrom
-from hushmeter.ledger import DayChange, open_ledger
+from hushmeter.ledger import Charge, DayChange, open_ledger
 from hushmeter.live.addresses import HttpSink, LineSource, SinkError
 from hushmeter.live.delivery import LedgerAccount
 from hushmeter.live.payloads import make_parser
@@ -191,6 +193,23 @@ def test_a_cap_ends_publication_with_a_message(tmp_path):
         assert ledger.balance("m1").spent == 2 * account.price.micro
         assert {row["period"] for row in ledger.rows()} == {"2024-03-01", "2024-03-02"}
         assert ledger.state_of(str(next(ledger.rows())["release"]), "2024-03-01") == "released"
+
+
+@pytest.mark.parametrize(
+    ("meter", "month", "sentence"),
+    [("", False, "meter must be printable text"), ("m", True, "counts by month")],
+)
+def test_what_a_ledger_can_never_take_is_refused_at_the_start(tmp_path, meter, month, sentence):
+    url, terms = f"sqlite:///{tmp_path}/ledger.db", make_terms()
+    with open_ledger(url, create=DayChange(3000, 8000)) as ledger:
+        if month:
+            charge = Charge("other", "load", {})
+            ledger.spend(charge, micro=1, meters=["m"], periods=["2024-03"], digest="d", source="s")
+    with (
+        State(tmp_path / "s.db", terms.describe()) as state,
+        pytest.raises((InputError, DataError), match=sentence),
+    ):
+        LedgerAccount(url, meter, "load", terms, state)
 
 
 def test_a_day_that_was_released_before_is_not_published_again(tmp_path):
@@ -568,14 +587,55 @@ def test_a_request_has_a_total_time(monkeypatch, byte):
     bad.close()
 
 
+def test_the_total_time_begins_with_the_name_of_the_host(monkeypatch):
+    """A slow look-up uses the time up, and then nothing would cut a receiver that drips."""
+    monkeypatch.setattr("hushmeter.live.addresses.HTTP_WAIT_S", 0.3)
+    find = socket.getaddrinfo
+
+    def slow(*given, **more):
+        time.sleep(0.6)
+        return find(*given, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    bad = BadReceiver(b"x")
+    sink = HttpSink(bad.url, make_terms())
+    with pytest.raises(SinkError, match="does not answer within"):
+        sink.publish(Item("window", "w", 0, {}))
+    bad.close()
+
+
+def test_receivers_that_differ_only_in_a_parameter_get_every_value_each(tmp_path, monkeypatch):
+    monkeypatch.setattr("hushmeter.live.delivery.RETRY_S", 0.0)
+    server = HTTPServer(("127.0.0.1", 0), Receiver)
+    Receiver.seen, Receiver.paths = [], []
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    url, terms = f"http://127.0.0.1:{server.server_port}/readings?to=", make_terms()
+    table = write_table(tmp_path / "meter.csv", make_trace(0.25))
+    sinks = [HttpSink(f"{url}{name}", terms) for name in ("one", "two")]
+    run_table(table, terms, tmp_path / "s.db", sinks)
+    server.shutdown()
+    thread.join()
+    server.server_close()
+    given = Counter(Receiver.paths)
+    assert given.keys() == {"/readings?to=one", "/readings?to=two"}
+    assert min(given.values()) >= 6
+    with State(tmp_path / "s.db", terms.describe()) as state:
+        assert [state.undelivered(sink.name, 1 << 62) for sink in sinks] == [[], []]
+        with pytest.raises(InputError, match="twice: name every receiver once"):
+            Service(terms, state, feed_of(table), [sinks[0], sinks[0]])
+
+
 class Receiver(BaseHTTPRequestHandler):
     """A receiver that refuses every third request."""
 
     seen: list = []  # noqa: RUF012
+    paths: list = []  # noqa: RUF012
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.seen.append((self.headers["Idempotency-Key"], body))
+        self.paths.append(self.path)
         self.send_response(503 if len(self.seen) % 3 == 2 else 204)
         self.end_headers()
 

@@ -66,6 +66,47 @@ def test_a_state_of_another_version_is_refused_wherever_it_is_read(tmp_path, sta
             read()
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE checkpoint SET content = x'504b0304'",
+        "UPDATE checkpoint SET content = x'00'",
+        "UPDATE items SET message = '{'",
+        "UPDATE items SET message = '[]', kind = 'status' WHERE id = (SELECT max(id) FROM items)",
+    ],
+)
+def test_a_damaged_entry_of_a_state_gets_one_sentence(tmp_path, statement):
+    terms = make_terms(900.0)
+    table, path = write_table(tmp_path / "meter.csv", make_trace(0.3, 900.0)), tmp_path / "s.db"
+    run_table(table, terms, path, [Witness()])
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute(statement)
+        db.execute("DELETE FROM deliveries")
+    with pytest.raises(DataError, match=r"s\.db cannot be (used|read): "):
+        run_table(table, terms, path, [Witness()])
+
+
+def test_a_damaged_entry_is_a_sentence_for_those_who_watch(tmp_path):
+    path = tmp_path / "s.db"
+    State(path, make_terms().describe()).close()
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("UPDATE facts SET value = '{' WHERE name = 'terms'")
+    with pytest.raises(DataError, match=r"s\.db cannot be used: "):
+        read_state(path)
+
+
+def test_what_is_no_file_is_no_state_and_keeps_its_mode(tmp_path):
+    """A device such as /dev/null got the mode 0600."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe, 0o644)
+    before = pipe.stat().st_mode
+    for path in (pipe, tmp_path):
+        with pytest.raises(DataError, match="is not a file; choose another --state"):
+            State(path, make_terms().describe())
+    assert pipe.stat().st_mode == before
+    assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
+
+
 def test_only_the_owner_may_read_the_state(tmp_path):
     """From the first moment, whatever the umask is, also if the file was there before."""
     (tmp_path / "s.db").touch(0o644)

@@ -114,3 +114,47 @@ def test_triggers_of_a_data_base_never_run(tmp_path):
     path.write_bytes(data)
     assert hm.read_meter(path).readings[0] == 100.0
     assert path.read_bytes() == data
+
+
+DAYS = "date," + ",".join(f"{hour:02d}:00" for hour in range(24))
+NEM = "100,NEM12,200301011534,A,B\n200,1234567890,E1,E1,E1,N1,01009,kWh,30,\n"
+
+
+def day_rows(cell: str) -> str:
+    """A row of hours for each of seven days, in which one cell is something else."""
+    rows = [[f"2024-03-0{day}", *(str(100 + hour) for hour in range(24))] for day in range(1, 8)]
+    rows[3][5] = cell
+    return "\n".join([DAYS, *map(",".join, rows)])
+
+
+def nem_days(cell: str) -> str:
+    """Two days of half hours, in which one value is something else."""
+    values = ["1.5"] * 20 + [cell] + ["1.5"] * 27
+    first, second = ",".join(values), ",".join(["1.5"] * 48)
+    return f"{NEM}300,20240301,{first},A,,,20240302,\n300,20240302,{second},A,,,20240303,\n900\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "facts", "readings"),
+    [
+        (day_rows(""), {"unit": "Wh"}, 167),
+        (day_rows("9007199254740993"), {"unit": "Wh"}, None),
+        (nem_days("-"), {}, 95),
+    ],
+)
+def test_one_odd_cell_is_a_gap_or_one_sentence(tmp_path, content, facts, readings):
+    """They ended in ArrowInvalid and StopIteration."""
+    path = tmp_path / "meter.csv"
+    path.write_text(content)
+    if readings is None:
+        with pytest.raises(DataError, match="which no meter shows"):
+            hm.read_meter(path, tz="UTC", **facts)
+    else:
+        assert len(hm.read_meter(path, tz="UTC", **facts)) == readings
+
+
+def test_a_row_that_is_repeated_as_it_is_makes_no_gap(tmp_path):
+    rows = [f"2024-03-01T{hour:02d}:00:00Z,{100 + hour}" for hour in range(24)]
+    path = tmp_path / "meter.csv"
+    path.write_text("\n".join(["timestamp,watts", *rows[:6], *rows[5:]]))
+    assert hm.read_meter(path).readings.tolist() == [100.0 + hour for hour in range(24)]

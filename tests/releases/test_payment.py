@@ -16,7 +16,8 @@ from tests.fleet.test_crash import Jobs
 import hushmeter as hm
 from hushmeter.errors import BudgetError, DataError, InputError
 from hushmeter.files import write_table
-from hushmeter.ledger import DayChange, open_ledger
+from hushmeter.ledger import Charge, DayChange, open_ledger
+from hushmeter.releases.files import paid_folder
 from hushmeter.releases.payment import bill_of, covered_days, finish_paid, price_of, save_paid
 
 KETTLE = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)], tolerance=20.0)
@@ -110,6 +111,32 @@ def test_a_payment_that_is_refused_leaves_no_file(tmp_path):
     with pytest.raises(BudgetError):
         save_paid(url, done, tmp_path / "two.csv", meter="m")
     assert not [path for path in tmp_path.iterdir() if "two" in path.name]
+
+
+@pytest.mark.parametrize(("meter", "sentence"), [("", "meter must be"), ("m", "by month")])
+def test_what_a_ledger_can_never_take_leaves_nothing_to_finish(tmp_path, meter, sentence):
+    """The next command with another name, or another ledger, must not wait for this one."""
+    url, trace = new_ledger(tmp_path), hourly()
+    with open_ledger(url) as ledger:
+        charge = Charge("other", "load", {})
+        ledger.spend(charge, micro=1, meters=["m"], periods=["2024-03"], digest="d", source="s")
+    done = promise_of(trace).release(trace)
+    with pytest.raises((InputError, DataError), match=sentence):
+        save_paid(url, done, tmp_path / "two.csv", meter=meter)
+    assert not [path for path in tmp_path.iterdir() if "two" in path.name]
+
+
+@pytest.mark.parametrize("content", [None, "{", "[]", '{"release": "x"}', '{"terms": 5}'])
+def test_a_damaged_bill_is_one_sentence(tmp_path, content):
+    trace, place = hourly(), tmp_path / "out.csv"
+    folder = paid_folder(place)
+    folder.mkdir()
+    if content is not None:
+        (folder / "bill.json").write_text(content)
+    given = {"meter": "m", "stream": "load", "force": False}
+    with pytest.raises(DataError, match=r"bill\.json cannot be read: .*gives up what was paid"):
+        finish_paid(new_ledger(tmp_path), promise_of(trace), trace, place, **given)
+    assert folder.exists()
 
 
 FEW_KILLS, KILLS = 16, 150

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+from operator import attrgetter
+
 import numpy as np
 import pytest
 
 from hushmeter.errors import DataError
 from hushmeter.trace import Trace
-from hushmeter.web.server import Session, Sessions, UnknownTraceError
+from hushmeter.web.server import LeastRecent, Session, UnknownTraceError
+
+Sessions = partial(LeastRecent, size=attrgetter("bytes"))
 
 
 class Clock:

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from copy import copy
 from functools import cache
 from importlib import import_module
-from itertools import chain
 from typing import Any, NoReturn
 
 import typer
@@ -61,62 +60,45 @@ All commands: hushmeter --help. One command: hushmeter COMMAND --help.
 Nothing leaves this machine, and nothing is overwritten without --force."""
 
 PANELS = {
-    "Your meter": (
-        "demo", "inspect", "advise", "release", "verify", "restore", "catalogue", "learn",
-        "battery", "price",
-    ),
-    "A fleet": ("fleet", "fleet-sums", "fleet-stats", "synth-fleet", "ledger", "cluster"),
-    "Live and web": ("live", "serve"),
-    "Research": ("attack", "bounds", "audit", "sweep", "reproduce", "report"),
+    "Your meter": {
+        "demo": "release", "inspect": "learn", "advise": "advise", "release": "release",
+        "verify": "release", "restore": "release", "catalogue": "learn", "learn": "learn",
+        "battery": "adopters", "price": "adopters",
+    },
+    "A fleet": {
+        "fleet": "fleet", "fleet-sums": "fleet", "fleet-stats": "fleet", "synth-fleet": "fleet",
+        "ledger": "ledger", "cluster": "research",
+    },
+    "Live and web": {"live": "live", "serve": "live"},
+    "Research": {
+        "attack": "attack", "bounds": "research", "audit": "release", "sweep": "research",
+        "reproduce": "research", "report": "research",
+    },
+    # The help of another command names these: `attack --list` and `live`.
+    None: {"attackers": "attack", "replay": "live"},
 }  # fmt: skip
-"""The commands of each panel of the help."""
+"""The commands of each panel of the help, and their modules; without a panel they are hidden."""
 
 ALL_OPTIONS = "hushmeter.all_options"
 """Key of the context that says that `--help-all` was given."""
 
-HIDDEN = ("attackers", "replay")
-"""Commands that the help of another command names: `attack --list` and `live`."""
+FUNCTIONS = {"attackers": "list_attackers", "ledger": "app"}
+"""Functions, and groups, of the commands that have another name in their module."""
 
-NAMES = (*chain(*PANELS.values()), *HIDDEN)
-
-PLACES = {
-    "attackers": ("attack", "list_attackers"),
-    "audit": ("release", "audit"),
-    "battery": ("adopters", "battery"),
-    "bounds": ("research", "bounds"),
-    "catalogue": ("learn", "catalogue"),
-    "cluster": ("research", "cluster"),
-    "demo": ("release", "demo"),
-    "fleet-stats": ("fleet", "fleet_stats"),
-    "fleet-sums": ("fleet", "fleet_sums"),
-    "inspect": ("learn", "inspect"),
-    "ledger": ("ledger", "app"),
-    "price": ("adopters", "price"),
-    "replay": ("live", "replay"),
-    "report": ("research", "report"),
-    "reproduce": ("research", "reproduce"),
-    "restore": ("release", "restore"),
-    "serve": ("live", "serve"),
-    "sweep": ("research", "sweep"),
-    "synth-fleet": ("fleet", "synth_fleet"),
-    "verify": ("release", "verify"),
-}
-"""Module and function, or group, of the commands that are not named after their module."""
+MODULES = {name: module for names in PANELS.values() for name, module in names.items()}
 
 
 class Commands(Mapping[str, Any]):
     """The commands by their names; the module of a command is imported when it is asked for."""
 
     def __getitem__(self, name: str) -> Any:
-        if name not in NAMES:
-            raise KeyError(name)
-        return _load_command(name)
+        return _load_command(name, MODULES[name])
 
     def __iter__(self) -> Iterator[str]:
-        return iter(NAMES)
+        return iter(MODULES)
 
     def __len__(self) -> int:
-        return len(NAMES)
+        return len(MODULES)
 
 
 class Command(TyperCommand):
@@ -168,13 +150,12 @@ class Command(TyperCommand):
 
 
 @cache
-def _load_command(name: str) -> Any:
+def _load_command(name: str, module: str) -> Any:
     """Import the module of a command and make the command."""
-    panel = next((title for title, names in PANELS.items() if name in names), None)
-    place, function = PLACES.get(name, (name.replace("-", "_"),) * 2)
-    module = import_module(f"hushmeter.cli.{place}")
+    panel = next(title for title, names in PANELS.items() if name in names)
     made = typer.Typer(rich_markup_mode="rich", callback=lambda: None)
-    found = getattr(module, function)
+    function = FUNCTIONS.get(name, name.replace("-", "_"))
+    found = getattr(import_module(f"hushmeter.cli.{module}"), function)
     if isinstance(found, typer.Typer):
         made.add_typer(found, name=name, rich_help_panel=panel)
         commands = found.registered_commands

@@ -480,20 +480,14 @@ def _describe_menu(menu: Menu, variations: dict[str, Menu]) -> dict[str, Any]:
         }
         for name, other in variations.items()
     }
+    same = ("names", "harm", "buyer", "load", "by", "best", "worthwhile", "assumptions")
     return {
         "schema": PRICE,
-        "names": menu.names,
-        "harm": menu.harm,
-        "buyer": menu.buyer,
-        "load": menu.load,
+        **{name: getattr(menu, name) for name in same},
         "unit": menu.unit.sentence,
-        "by": menu.by,
         "menu": menu.entries,
-        "best": menu.best,
-        "worthwhile": menu.worthwhile,
         "sensitivity": moved,
         "sentences": tell_menu(menu),
-        "assumptions": menu.assumptions,
     }
 
 

@@ -27,7 +27,7 @@ from hushmeter.cli.output import (
     print_files,
     print_json,
     print_table,
-    row_progress,
+    progress_bar,
 )
 from hushmeter.formatting import count_of
 
@@ -327,7 +327,7 @@ def synth_fleet(
     from hushmeter.synth.traces import FleetPlan, write_fleet
 
     plan = FleetPlan(meters, days, parse_interval(interval), seed, unit, start)
-    with row_progress("writing") as advance:
+    with progress_bar("writing", rows=True) as advance:
         done = 0
 
         def report(rows: int) -> None:
@@ -359,16 +359,20 @@ def _run_job(
         with (
             _explain_interrupt(output, log),
             _scheduler(job.spark, options.ledger) as schedule,
-            row_progress("releasing") as advance,
+            progress_bar("releasing", rows=True) as advance,
         ):
 
             def report(file: FileReport, rows: int, total: int) -> None:
                 advance(rows, total)
-                log.note_file(file.state, file.rows, file.released_rows, rows, total)
+                released = file.released_rows
+                log.write(
+                    "file", state=file.state, rows=file.rows, released_rows=released, done=rows,
+                    total=total,
+                )  # fmt: skip
 
             options = replace(options, report=report, schedule=schedule)
             done = release_fleet(job.source, output, terms, options)
-        _note_counts(log, done.manifest)
+        log.note_counts(done.manifest)
         if job.json:
             print_json(done.manifest)
         else:
@@ -411,18 +415,6 @@ def _scheduler(spark: str | None, ledger: str) -> AbstractContextManager[Schedul
     from hushmeter.fleet.task import cluster_schedule
 
     return cluster_schedule(spark, ledger)
-
-
-def _note_counts(job: JobLog, facts: dict[str, Any]) -> None:
-    """Log the counts of a manifest."""
-    left, released = facts["quarantine"], facts["released_rows"]
-    files = sum(bool(file["sha256"]) for file in facts["files"])
-    job.note_counts(
-        {"files": files, "readings": released, "periods": facts["released_blocks"]},
-        {"files": left["files"], "readings": facts["rows"] - released, "periods": left["blocks"]},
-        facts["charge"]["micro_epsilon"] / 1e6,
-        dry_run=facts.get("dry_run", False),
-    )
 
 
 def _print_summary(done: FleetRelease, output: Path, load_w: float | None) -> None:

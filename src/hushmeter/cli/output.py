@@ -20,15 +20,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import typer
 
 from hushmeter.errors import HushmeterError, InputError, MissingExtraError
 from hushmeter.files import one_sentence
-
-if TYPE_CHECKING:
-    from rich.progress import Progress, ProgressColumn
 
 Item = TypeVar("Item")
 
@@ -44,26 +41,25 @@ def with_flags(sentence: str) -> str:
 
 def print_sentences(*sentences: str) -> None:
     """Print each sentence on a line of its own; a terminal gets line breaks between words."""
-    for sentence in map(with_flags, sentences):
-        if sys.stdout.isatty():
-            width = shutil.get_terminal_size().columns
-            lines = textwrap.wrap(sentence, width, break_long_words=False, break_on_hyphens=False)
-            typer.echo("\n".join(lines))
-        else:
-            typer.echo(sentence)
+    for sentence in sentences:
+        typer.echo(_folded(with_flags(sentence)))
 
 
 def print_list(title: str, sentences: Iterable[str]) -> None:
     """Print a title and below it one point for each sentence; a terminal gets line breaks."""
     typer.echo(title)
     for sentence in sentences:
-        text = f"- {with_flags(sentence)}"
-        if sys.stdout.isatty():
-            width = shutil.get_terminal_size().columns
-            text = textwrap.fill(
-                text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
-            )
-        typer.echo(text)
+        typer.echo(_folded(f"- {with_flags(sentence)}", "  "))
+
+
+def _folded(text: str, indent: str = "") -> str:
+    """Return a text with line breaks between words if it is printed on a terminal."""
+    if not sys.stdout.isatty():
+        return text
+    width = shutil.get_terminal_size().columns
+    return textwrap.fill(
+        text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def print_json(value: Any) -> None:
@@ -141,14 +137,13 @@ def show_activity(text: str, *, quiet: bool = False) -> Iterator[Callable[[str],
         yield status.update
 
 
-def with_bar(items: Iterable[Item], text: str, *, quiet: bool = False) -> Iterable[Item]:
+def with_bar(items: Iterable[Item], text: str, *, quiet: bool = False) -> Iterator[Item]:
     """Yield the items one by one and show a bar."""
-    from rich.console import Console
-    from rich.progress import track
-
-    console = Console(stderr=True)
-    disable = quiet or not console.is_terminal
-    return track(list(items), text, console=console, transient=True, disable=disable)
+    everything = list(items)
+    with progress_bar(text, quiet=quiet) as advance:
+        for done, item in enumerate(everything):
+            advance(done, len(everything))
+            yield item
 
 
 @contextmanager
@@ -159,54 +154,45 @@ def cell_progress(
 
     The context gives a function; call it with every finished cell and the number of cells left.
     """
-    from rich.progress import MofNCompleteColumn
-
-    with _bar(MofNCompleteColumn(), quiet=quiet) as bar:
-        task, done = bar.add_task(item, total=None), 0
+    done = 0
+    with progress_bar(item, quiet=quiet) as show:
 
         def advance(_: dict[str, Any], left: int) -> None:
             nonlocal done
             done += 1
-            bar.update(task, completed=done, total=done + left)
+            show(done, done + left)
 
         yield advance
 
 
 @contextmanager
-def row_progress(verb: str) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar with the number of rows, rows per second and the time left.
+def progress_bar(
+    text: str, *, rows: bool = False, quiet: bool = False
+) -> Iterator[Callable[[int, int], None]]:
+    """Show a bar on standard error; it shows nothing if there is no terminal.
 
-    The context gives a function; call it with the rows done and the number of all rows.
+    The context gives a function; call it with the number of things done and of all. With `rows`
+    they are millions of rows, with their speed.
     """
-    from rich.progress import TextColumn
-
-    with _bar(TextColumn("{task.fields[rows]}")) as bar:
-        task = bar.add_task(verb, total=None, rows="")
-
-        def advance(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
-            speed = bar.tasks[0].finished_speed or bar.tasks[0].speed
-            pace = f", {speed / 1e6:.3g} M/s" if speed else ""
-            bar.update(task, rows=f"{done / 1e6:.4g} of {total / 1e6:.4g} M rows{pace}")
-
-        yield advance
-
-
-def _bar(count: ProgressColumn, *, quiet: bool = False) -> Progress:
-    """A bar on standard error with one more column; it shows nothing if there is no terminal."""
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
-    return Progress(
-        "[progress.description]{task.description}",
-        BarColumn(),
-        count,
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-        disable=quiet or not console.is_terminal,
-    )
+    disable = quiet or not console.is_terminal
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[count]}"))
+    with Progress(
+        *columns, TimeRemainingColumn(), console=console, transient=True, disable=disable
+    ) as bar:
+        task = bar.add_task(text, total=None, count="")
+
+        def advance(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total, count=f"{done}/{total}")
+            if rows:
+                speed = bar.tasks[0].finished_speed or bar.tasks[0].speed
+                pace = f", {speed / 1e6:.3g} M/s" if speed else ""
+                bar.update(task, count=f"{done / 1e6:.4g} of {total / 1e6:.4g} M rows{pace}")
+
+        yield advance
 
 
 FORMATS = ("text", "json")
@@ -282,26 +268,21 @@ class JobLog:
         sys.stderr.write(text + "\n")
         sys.stderr.flush()
 
-    def note_file(self, state: str, rows: int, released: int, done: int, total: int) -> None:
-        """Log that one file is finished, without its name."""
-        self.write("file", state=state, rows=rows, released_rows=released, done=done, total=total)
-
-    def note_counts(
-        self,
-        released: Mapping[str, int],
-        left_out: Mapping[str, int],
-        epsilon: float,
-        *,
-        dry_run: bool = False,
-    ) -> None:
-        """Log the counts of a finished job and remember them as metrics."""
-        facts: dict[str, Any] = {"dry_run": dry_run}
-        for state, counts in (("released", released), ("left_out", left_out)):
-            for name, number in counts.items():
-                facts[f"{state}_{name}"] = int(number)
-                self.metrics.append((name, {"state": state}, int(number)))
+    def note_counts(self, facts: Mapping[str, Any]) -> None:
+        """Log the counts of the manifest of a finished job, and remember them as metrics."""
+        left, released = facts["quarantine"], facts["released_rows"]
+        files = sum(bool(file["sha256"]) for file in facts["files"])
+        states = {
+            "released": (files, released, facts["released_blocks"]),
+            "left_out": (left["files"], facts["rows"] - released, left["blocks"]),
+        }
+        for state, counts in states.items():
+            for name, number in zip(("files", "readings", "periods"), counts, strict=True):
+                self.metrics.append((name, {"state": state}, number))
+        dry_run, epsilon = facts.get("dry_run", False), facts["charge"]["micro_epsilon"] / 1e6
+        counted: dict[str, Any] = {f"{by['state']}_{name}": n for name, by, n in self.metrics}
         self.metrics.append(("charged_epsilon", {}, 0.0 if dry_run else epsilon))
-        self.write("result", **facts, epsilon=epsilon)
+        self.write("result", dry_run=dry_run, **counted, epsilon=epsilon)
 
     def finish(self, code: int, error: BaseException | None) -> None:
         """Log the end of the job."""

@@ -22,12 +22,12 @@ from hushmeter.cli.options import (
     takes_request,
 )
 from hushmeter.cli.output import (
-    cell_progress,
     print_files,
     print_json,
     print_list,
     print_sentences,
     print_table,
+    progress_bar,
     show_activity,
 )
 from hushmeter.errors import DataError, InputError
@@ -244,10 +244,8 @@ def _print_left(recording: Recording, promise: Promise) -> None:
     """Print which statements about the home the release leaves; for the household alone."""
     from hushmeter.threat import what_is_left
 
-    with cell_progress("simulating releases") as advance:
-        left = what_is_left(
-            recording.trace, promise, progress=lambda done, total: advance({}, total - done)
-        )
+    with progress_bar("simulating releases") as advance:
+        left = what_is_left(recording.trace, promise, progress=advance)
     if left:
         print_list(
             "What is left of each statement about your home (measured on this computer, in no "

@@ -406,8 +406,7 @@ def convert(
     from pyarrow import parquet
 
     table = _load(path, (*columns.names[:4], *keep), form)
-    if table.num_rows > MAX_ROWS:
-        raise DataError(f"has more than {MAX_ROWS} rows to convert; split it into smaller files.")
+    _refuse_many(table.num_rows)
 
     def column(name: str, hint: str, stated: str | int | None = None) -> pa.Array:
         if name in table.column_names:
@@ -443,7 +442,10 @@ def _load(path: Path, texts: Sequence[str], form: InputFormat) -> pa.Table:
     from pyarrow import parquet
 
     if path.suffix == ".parquet":
-        return parquet.ParquetFile(path).read(use_threads=False)
+        file = parquet.ParquetFile(path)
+        # A few megabytes may hold as many rows as the memory of a machine.
+        _refuse_many(file.metadata.num_rows)
+        return file.read(use_threads=False)
     try:
         # The mark is stated: one that is found in the values would depend on them.
         task = Task(path, ReadOptions(decimal=form.decimal or "point"))
@@ -451,6 +453,12 @@ def _load(path: Path, texts: Sequence[str], form: InputFormat) -> pa.Table:
     except DataError as error:
         # The message names the path, which the report of the file states already.
         raise DataError(str(error).removeprefix(f"{path} ")) from None
+
+
+def _refuse_many(rows: int) -> None:
+    """Raise `DataError` for more rows than are converted in memory."""
+    if rows > MAX_ROWS:
+        raise DataError(f"has more than {MAX_ROWS} rows to convert; split it into smaller files.")
 
 
 def _times(

@@ -17,6 +17,7 @@ import secrets
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from hushmeter.checks import positive, whole
 from hushmeter.errors import DataError, InputError
-from hushmeter.files import parse_json, write_text
+from hushmeter.files import DAMAGED, one_sentence, parse_json, write_text
 from hushmeter.fleet.folders import (
     PRIVATE,
     PrivateFolder,
@@ -178,10 +179,11 @@ def _plan(
     files: Sequence[str],
 ) -> FleetJob:
     """Return the job with its promise and its price; nothing is written."""
-    asked = folder.asked if options.resume else None
     seconds = options.interval_s
-    if seconds is None and asked is not None:
-        seconds = int(asked["terms"]["interval_s"])
+    with _undamaged(folder):
+        asked = folder.asked if options.resume else None
+        if seconds is None and asked is not None:
+            seconds = int(asked["terms"]["interval_s"])
     if seconds is None:
         seconds = find_interval(source, files, options.columns)
     job = FleetJob(
@@ -382,12 +384,13 @@ def begin_or_continue(folder: PrivateFolder, job: FleetJob, key: bytes | None) -
         secret = key or secrets.token_bytes(32)
         folder.begin(job.to_dict(), secret)
         return replace(job, key=secret)
-    if asked["schema"] != job.terms.schema:
-        raise InputError(
-            f"{folder.output} holds an unfinished release of another command; resume it with the "
-            "command with which it was begun."
-        )
-    before = FleetJob.from_dict(asked, folder.key())
+    with _undamaged(folder):
+        if asked["schema"] != job.terms.schema:
+            raise InputError(
+                f"{folder.output} holds an unfinished release of another command; resume it with "
+                "the command with which it was begun."
+            )
+        before = FleetJob.from_dict(asked, folder.key())
     # The folders may be mounted elsewhere now.
     before = replace(before, source_dir=job.source_dir, output_dir=job.output_dir)
     same = replace(job, release=before.release, key=before.key)
@@ -399,6 +402,12 @@ def begin_or_continue(folder: PrivateFolder, job: FleetJob, key: bytes | None) -
         )
     folder.clear_staging()
     return before
+
+
+def _undamaged(folder: PrivateFolder) -> AbstractContextManager[None]:
+    """Raise an error about what an unfinished release asked for as one sentence."""
+    more = "; release the rest into another folder with --correct, which spends again"
+    return one_sentence(folder.begun_file, "read", kinds=DAMAGED, more=more)
 
 
 def _check_room(job: FleetJob, footers: Mapping[str, Footer]) -> None:

@@ -89,7 +89,6 @@ RESULTS = (
 
 
 _ROWS = 1 << 20
-_CELLS = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -309,15 +308,8 @@ def summarise_fleet(
     manifest = read_manifest(folder)
     if not isinstance(manifest.terms, FleetTerms):
         raise DataError(f"{folder} holds sums already, in its tables; add up a release of series.")
-    groups: dict[str, int] = {}
-    columns = ("group", "bin", "readings", "watts")
-    parts = [
-        pd.DataFrame(dict(zip(columns, part, strict=True)))
-        for name in manifest.sha256
-        for part in _parts(folder, name, manifest, by, every, groups)
-    ]
-    sums = pd.concat(parts).groupby(["group", "bin"], as_index=False).sum()
-    sums[by] = np.array(list(groups), dtype=object)[sums["group"].to_numpy(int)]
+    parts = [part for name in manifest.sha256 for part in _parts(folder, name, manifest, by, every)]
+    sums = pd.concat(parts).groupby([by, "bin"], as_index=False).sum()
     sums["start"] = _starts(sums["bin"].to_numpy(int), every, manifest.zone)
     error = reading_error(manifest.terms)
     sums["squares"] = error**2 * sums["readings"]
@@ -414,9 +406,10 @@ def _notes(manifest: Manifest) -> tuple[str, ...]:
 
 
 def _parts(
-    folder: Path, name: str, manifest: Manifest, by: str, every: str, groups: dict[str, int]
-) -> Iterator[tuple[IntArray, IntArray, IntArray, FloatArray]]:
-    """Yield group, bin, count and sum of watts for one part of a file after the other."""
+    folder: Path, name: str, manifest: Manifest, by: str, every: str
+) -> Iterator[pd.DataFrame]:
+    """Yield number and sum [W] of the readings of every group and bin, for one part of a file."""
+    import pandas as pd
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -433,20 +426,19 @@ def _parts(
             file = parquet.ParquetFile(raw, read_dictionary=[by, names.unit], pre_buffer=False)
             ticks = TICKS[file.schema_arrow.field(names.time).type.unit]
             for batch in file.iter_batches(_ROWS, columns=wanted, use_threads=False):
-                codes = _group_codes(batch.column(by), groups)
                 times = batch.column(names.time).cast(pa.int64()).to_numpy()
                 bins = _bins(times, ticks, every, manifest.zone)
-                yield _add_up(codes, bins, _watts(batch, manifest))
+                rows = pa.table(
+                    [batch.column(by), bins, _watts(batch, manifest)], ["by", "bin", "w"]
+                )
+                grouped = rows.group_by(["by", "bin"], use_threads=False)
+                found = grouped.aggregate([("w", "count"), ("w", "sum")])
+                groups = ["" if one is None else str(one) for one in found["by"].to_pylist()]
+                columns = {"bin": "bin", "readings": "w_count", "watts": "w_sum"}
+                numbers = {column: found[kind].to_numpy() for column, kind in columns.items()}
+                yield pd.DataFrame({by: groups, **numbers})
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"{path} cannot be read: {str(error).splitlines()[0]}") from None
-
-
-def _group_codes(column: pa.Array, groups: dict[str, int]) -> IntArray:
-    """Return the numbers of the groups of a column; new names are appended."""
-    codes, texts = dictionary_codes(column)
-    names = [str(text) for text in texts.to_pylist()] + [""] * bool((codes < 0).any())
-    numbers: IntArray = np.array([groups.setdefault(name, len(groups)) for name in names])
-    return numbers[codes]
 
 
 def _watts(batch: pa.RecordBatch, manifest: Manifest) -> FloatArray:
@@ -477,21 +469,3 @@ def _starts(bins: IntArray, every: str, zone: str) -> Any:
         return pd.Series([pd.NaT] * bins.size, dtype="datetime64[s, UTC]")
     seconds = bins * SECONDS_PER_HOUR if every == "hour" else calendar_of(every, zone)[1][bins]
     return pd.Series(seconds.astype("datetime64[s]")).dt.tz_localize("UTC")
-
-
-def _add_up(
-    codes: IntArray, bins: IntArray, watts: FloatArray
-) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
-    """Return group, bin, count and sum of watts of every (group, bin) that occurs."""
-    first_code, first_bin = int(codes.min()), int(bins.min())
-    width = int(bins.max()) - first_bin + 1
-    keys = (codes - first_code) * width + (bins - first_bin)
-    if (int(codes.max()) - first_code + 1) * width > _CELLS:
-        found, keys = np.unique(keys, return_inverse=True)
-    else:
-        found = np.arange(int(keys.max()) + 1)
-    count: IntArray = np.bincount(keys).astype(np.int64)
-    total: FloatArray = np.bincount(keys, weights=watts).astype(np.float64)
-    seen = count > 0
-    place = found[seen]
-    return place // width + first_code, place % width + first_bin, count[seen], total[seen]

@@ -84,6 +84,9 @@ QUANTILES = (0.1, 0.5, 0.9)
 LONGEST_RUN_S = 31 * SECONDS_PER_DAY
 """Longest run that tables by hour of the day can hide [s]."""
 
+MOST_READINGS = 1 << 25
+"""Most readings of a meter in the period of the unit "household": a year of seconds."""
+
 ALL_DAYS = ("1970-01-02", "2199-12-30")
 """First and last day whose changes of the clock are searched, unless a period is stated."""
 
@@ -174,6 +177,14 @@ class SumTerms:
             raise InputError(
                 "the unit 'household' needs the period of the release, such as "
                 "2024-01-01..2024-01-31."
+            )
+        if (
+            self.unit_of == "household"
+            and self.day_count * SECONDS_PER_DAY > MOST_READINGS * self.interval_s
+        ):
+            raise InputError(
+                f"a period of {self.day_count} days has too many readings of {self.interval_s} s; "
+                "protect a household in a shorter period, or its days."
             )
         if self.cap_kwh is None:
             return

@@ -41,34 +41,17 @@ LONGEST_RANGE = 400
 
 @dataclass(frozen=True)
 class Entry:
-    """One link of the chain.
+    """One link of the chain."""
 
-    Attributes
-    ----------
-    seq : int
-        Number of the entry: 1, 2, 3, …
-    kind : {"opened", "release", "spend", "released", "cap"}
-        What the entry records.
-    at : str
-        Time of the entry, UTC.
-    release, source : str
-        The release and its input file; empty where the kind has none.
-    batch : int or None
-        Number that the rows of a spend carry.
-    body : str
-        The facts, as canonical JSON.
-    hash : str
-        SHA-256 of the previous hash and of all other fields.
-    """
-
-    seq: int
-    kind: str
-    at: str
+    seq: int  # Number of the entry: 1, 2, 3, …
+    kind: str  # "opened", "release", "spend", "released" or "cap"
+    at: str  # Time of the entry, UTC
+    # The release and its input file; empty where the kind has none
     release: str
     source: str
-    batch: int | None
-    body: str
-    hash: str
+    batch: int | None  # Number that the rows of a spend carry
+    body: str  # The facts, as canonical JSON
+    hash: str  # SHA-256 of the previous hash and of all other fields
 
     @property
     def facts(self) -> dict[str, Any]:

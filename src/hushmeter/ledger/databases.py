@@ -10,21 +10,20 @@ other.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from hushmeter.errors import BudgetError, DataError, HushmeterError, InputError, MissingExtraError
 from hushmeter.files import reason_of
-from hushmeter.ledger.chain import Head
-from hushmeter.ledger.charges import Cap, Price
-from hushmeter.ledger.store import APPEND_ONLY, KEPT, TRIGGERS, Spends, Store, Values, no_ledger
+from hushmeter.ledger.charges import Price
+from hushmeter.ledger.store import APPEND_ONLY, KEPT, Spends, Store, Values, no_ledger
 
 if TYPE_CHECKING:
     import psycopg
@@ -71,7 +70,10 @@ class SqliteStore(Store):
         f"BEGIN SELECT RAISE(ABORT, '{APPEND_ONLY}'); END"
     )
     wanted = "json_each(?) AS wanted"
+    listed, cell = "json_each(?)", "json_extract(value, '$[{}]')"
     end_of = "substr(s.period, -?)"
+    exists = "SELECT 1 FROM sqlite_master WHERE name = 'ledger_entries'"
+    in_force = "SELECT name FROM sqlite_master WHERE type = 'trigger'"
 
     def __init__(self, path: Path, *, create: bool) -> None:
         super().__init__(str(path))
@@ -79,24 +81,22 @@ class SqliteStore(Store):
         if not create and not path.is_file():
             raise no_ledger(self.name)
         _check_place(path)
-        with self.translated():
+
+        def connect() -> sqlite3.Connection:
             if create:
                 path.parent.mkdir(parents=True, exist_ok=True)
             if create and not path.exists():
                 # SQLite gives its log the mode of the file; names of meters are not for everybody.
                 os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-            self._connection = sqlite3.connect(
-                f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=BUSY_S,
-                isolation_level=None,
-            )  # fmt: skip
-        try:
-            with self.translated():
-                self._use_wal()
-                for pragma in ("synchronous=FULL", "cache_size=-65536"):
-                    self.run(f"PRAGMA {pragma}")
-        except BaseException:
-            self._connection.close()
-            raise
+            place = f"{path.absolute().as_uri()}?mode={mode}"
+            return sqlite3.connect(place, uri=True, timeout=BUSY_S, isolation_level=None)
+
+        self._open(connect)
+
+    def _prepare(self) -> None:
+        self._use_wal()
+        for pragma in ("synchronous=FULL", "cache_size=-65536"):
+            self.run(f"PRAGMA {pragma}")
 
     def _use_wal(self) -> None:
         """Switch to write-ahead logging.
@@ -114,12 +114,6 @@ class SqliteStore(Store):
                 time.sleep(WAL_RETRY_S)
             else:
                 return
-
-    def holds_ledger(self) -> bool:
-        """Return whether the file holds a ledger."""
-        with self.translated():
-            sql = "SELECT 1 FROM sqlite_master WHERE name = 'ledger_entries'"
-            return self.run(sql).fetchone() is not None
 
     def write(self, work: Callable[[], T]) -> T:
         """Call `work` while no other writer works, and commit it to the disk or undo it."""
@@ -148,67 +142,12 @@ class SqliteStore(Store):
 
     def run(self, sql: str, values: Values = ()) -> sqlite3.Cursor:
         """Return a cursor of one statement."""
-        return self._connection.execute(sql, values)
+        cursor: sqlite3.Cursor = self._connection.execute(sql, values)
+        return cursor
 
     def stream(self, sql: str, values: Values = ()) -> Iterator[tuple[Any, ...]]:
         """Yield rows one by one."""
         return iter(self._connection.execute(sql, values))
-
-    def as_list(self, values: Sequence[str]) -> str:
-        """Return a list as JSON."""
-        return json.dumps(values)
-
-    def lock_caps_shared(self) -> None:
-        """Do nothing, because writers take turns already."""
-
-    lock_caps_exclusive = lock_caps_shared
-
-    def lock_balances(self, meters: Sequence[str], everybody: Cap) -> dict[str, Price]:
-        """Return what each meter has spent; no other writer is at work."""
-        sql = (
-            f"SELECT b.meter, b.spent, b.delta_spent FROM {self.wanted} "
-            "CROSS JOIN ledger_balances b WHERE b.meter = wanted.value"
-        )
-        found = self.run(sql, (self.as_list(meters),)).fetchall()
-        spent = {meter: Price(micro, femto) for meter, micro, femto in found}
-        self._connection.executemany(
-            "INSERT INTO ledger_balances (meter, spent, delta_spent, ceiling, delta_ceiling) "
-            "VALUES (?, 0, 0, ?, ?)",
-            ((meter, everybody.total, everybody.delta) for meter in meters if meter not in spent),
-        )
-        return spent
-
-    def lock_head(self) -> Head:
-        """Return the end of the chain; no other writer is at work."""
-        return self.head()
-
-    def insert_spends(self, batch: int, stream: str, price: Price, rows: Spends) -> int:
-        """Insert spends and return how many were new."""
-        # One statement over a JSON list takes two thirds of the time of one statement per row.
-        sql = (
-            "INSERT INTO ledger_spends (meter, period, stream, micro, femto, batch) "
-            "SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), ?, "
-            "json_extract(value, '$[2]') * ?, json_extract(value, '$[2]') * ?, ? "
-            "FROM json_each(?) WHERE true ON CONFLICT DO NOTHING"
-        )
-        return self.run(sql, (stream, *price, batch, json.dumps(rows))).rowcount
-
-    def add_to_balances(self, price: Price, rows: Mapping[str, int]) -> None:
-        """Add the price of a number of rows to balances that `lock_balances` has made."""
-        self._connection.executemany(
-            "UPDATE ledger_balances SET spent = spent + ?, delta_spent = delta_spent + ? "
-            "WHERE meter = ?",
-            ((count * price.micro, count * price.femto, meter) for meter, count in rows.items()),
-        )
-
-    def triggers(self) -> set[str]:
-        """Return the names of the triggers in force."""
-        found = self.run("SELECT name FROM sqlite_master WHERE type = 'trigger'")
-        return {row[0] for row in found} & set(TRIGGERS)
-
-    def close(self) -> None:
-        """Close the file."""
-        self._connection.close()
 
     def explain(self, error: Exception) -> HushmeterError | None:
         """Return an error of SQLite or of the file system as one sentence."""
@@ -285,37 +224,39 @@ class PostgresStore(Store):
         "CREATE TRIGGER {name} BEFORE {event} ON {table} "
         "FOR EACH ROW {only} EXECUTE FUNCTION ledger_refuse()"
     )
-    wanted = "unnest(?::text[]) AS wanted(value)"
+    wanted = '(SELECT value COLLATE "C" FROM json_array_elements_text(?::json)) AS wanted(value)'
+    listed, cell = "json_array_elements(?::json) AS new(value)", "value->>{}"
+    locked = "ORDER BY b.meter FOR UPDATE OF b"
     end_of = "right(s.period, ?)"
+    # to_regclass may answer from a cache that is older than a lock just granted.
+    exists = "SELECT 1 FROM pg_class WHERE relname = 'ledger_entries' AND pg_table_is_visible(oid)"
+    in_force = (
+        "SELECT t.tgname FROM pg_trigger t WHERE t.tgenabled <> 'D' AND t.tgrelid IN "
+        "('ledger_entries'::regclass, 'ledger_spends'::regclass, 'ledger_balances'::regclass, "
+        "'ledger_places'::regclass)"
+    )
+    locks: ClassVar[Mapping[str, str]] = {
+        "caps, shared": f"SELECT pg_advisory_xact_lock_shared({_CAPS})",
+        "caps": f"SELECT pg_advisory_xact_lock({_CAPS})",
+        "chain": f"SELECT pg_advisory_xact_lock({_CHAIN})",
+    }
 
     def __init__(self, url: str, patience_s: float = 0.0) -> None:
         try:
-            import psycopg
+            import psycopg  # noqa: F401
         except ImportError:
             raise MissingExtraError("a ledger in PostgreSQL", "postgres") from None
         super().__init__(_name(url))
-        with self.translated():
-            self._connection = _connect(url, patience_s)
-        try:
-            with self.translated():
-                self._connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
-                if self.run("SHOW synchronous_commit").fetchone()[0] == "off":
-                    self.run("SET synchronous_commit TO on")
-                if self.run("SHOW lock_timeout").fetchone()[0] == "0":
-                    self.run(f"SET lock_timeout TO '{LOCK_S}s'")
-        except BaseException:
-            self._connection.close()
-            raise
+        self._open(partial(_connect, url, patience_s))
 
-    def holds_ledger(self) -> bool:
-        """Return whether the database holds a ledger in its search path."""
-        with self.translated():
-            # to_regclass may answer from a cache that is older than a lock just granted.
-            found = self.run(
-                "SELECT 1 FROM pg_class WHERE relname = 'ledger_entries' "
-                "AND pg_table_is_visible(oid)"
-            ).fetchone()
-            return found is not None
+    def _prepare(self) -> None:
+        from psycopg import IsolationLevel
+
+        self._connection.isolation_level = IsolationLevel.READ_COMMITTED
+        if self.run("SHOW synchronous_commit").fetchone()[0] == "off":
+            self.run("SET synchronous_commit TO on")
+        if self.run("SHOW lock_timeout").fetchone()[0] == "0":
+            self.run(f"SET lock_timeout TO '{LOCK_S}s'")
 
     def create_tables(self) -> None:
         """Make the empty tables and their triggers, also against TRUNCATE."""
@@ -362,80 +303,16 @@ class PostgresStore(Store):
             cursor.execute(sql.replace("?", "%s").encode(), values or None)
             yield from cursor
 
-    def as_list(self, values: Sequence[str]) -> list[str]:
-        """Return a list as an array parameter."""
-        return list(values)
-
-    def lock_caps_shared(self) -> None:
-        """Keep caps from changing until the transaction ends."""
-        self.run("SELECT pg_advisory_xact_lock_shared(?)", (_CAPS,))
-
-    def lock_caps_exclusive(self) -> None:
-        """Keep all spends of other writers out until the transaction ends."""
-        self.run("SELECT pg_advisory_xact_lock(?)", (_CAPS,))
-
-    def lock_balances(self, meters: Sequence[str], everybody: Cap) -> dict[str, Price]:
-        """Return what each meter has spent, and lock the balances in order of name."""
-        names = self.as_list(meters)
-        self.run(
-            "INSERT INTO ledger_balances (meter, spent, delta_spent, ceiling, delta_ceiling) "
-            f"SELECT wanted.value, 0, 0, ?, ? FROM {self.wanted} "
-            'ORDER BY wanted.value COLLATE "C" ON CONFLICT DO NOTHING',
-            (everybody.total, everybody.delta, names),
-        )
-        found = self.run(
-            "SELECT meter, spent, delta_spent FROM ledger_balances WHERE meter = ANY(?) "
-            "ORDER BY meter FOR UPDATE",
-            (names,),
-        )
-        return {meter: Price(micro, femto) for meter, micro, femto in found}
-
-    def lock_head(self) -> Head:
-        """Return the head; no other writer extends the chain before the transaction ends."""
-        self.run("SELECT pg_advisory_xact_lock(?)", (_CHAIN,))
-        return self.head()
-
     def insert_spends(self, batch: int, stream: str, price: Price, rows: Spends) -> int:
         """Insert spends and return how many were new."""
-        columns = "ledger_spends (meter, period, stream, micro, femto, batch)"
-        micro, femto = price
-        if len(rows) >= COPY_FROM:
-            with (
-                self._connection.cursor() as cursor,
-                cursor.copy(f"COPY {columns} FROM STDIN".encode()) as copy,
-            ):
-                for meter, label, count in rows:
-                    copy.write_row((meter, label, stream, micro * count, femto * count, batch))
-            return len(rows)
-        done = self.run(
-            f"INSERT INTO {columns} SELECT meter, label, ?, count * ?, count * ?, ? "
-            "FROM unnest(?::text[], ?::text[], ?::bigint[]) AS new(meter, label, count) "
-            "ON CONFLICT DO NOTHING RETURNING meter",
-            (stream, *price, batch, *map(list, zip(*rows, strict=True))),
-        )
-        return len(done.fetchall())
-
-    def add_to_balances(self, price: Price, rows: Mapping[str, int]) -> None:
-        """Add the price of a number of rows to balances that `lock_balances` has made."""
-        self.run(
-            "UPDATE ledger_balances b SET spent = b.spent + new.count * ?, "
-            "delta_spent = b.delta_spent + new.count * ? "
-            "FROM unnest(?::text[], ?::bigint[]) AS new(meter, count) WHERE b.meter = new.meter",
-            (*price, list(rows), list(rows.values())),
-        )
-
-    def triggers(self) -> set[str]:
-        """Return the names of the triggers in force."""
-        found = self.run(
-            "SELECT t.tgname FROM pg_trigger t WHERE t.tgenabled <> 'D' AND t.tgrelid IN "
-            "('ledger_entries'::regclass, 'ledger_spends'::regclass, "
-            "'ledger_balances'::regclass, 'ledger_places'::regclass)"
-        )
-        return {row[0] for row in found} & set(TRIGGERS)
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._connection.close()
+        if len(rows) < COPY_FROM:
+            return super().insert_spends(batch, stream, price, rows)
+        copied = "COPY ledger_spends (meter, period, stream, micro, femto, batch) FROM STDIN"
+        with self._connection.cursor() as cursor, cursor.copy(copied.encode()) as copy:
+            for meter, label, count in rows:
+                micro, femto = price.micro * count, price.femto * count
+                copy.write_row((meter, label, stream, micro, femto, batch))
+        return len(rows)
 
     def explain(self, error: Exception) -> HushmeterError | None:
         """Return an error of PostgreSQL as one sentence."""

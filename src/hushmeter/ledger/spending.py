@@ -54,9 +54,6 @@ from hushmeter.ledger.store import ALL_METERS, Store
 LONGEST_NAME = 400
 """Most letters of a meter, a release, a source or a stream."""
 
-_CELLS = 1 << 22
-"""Most cells of the table in which windows are summed up; it bounds the memory."""
-
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
@@ -98,16 +95,21 @@ def decide(
             refused.append(Refusal(row, *key, f"already released by {known.taken[key]}"))
         else:
             asked.setdefault(key[0], []).append(row)
-    # Most meters are far from their caps: all their rows are granted without a look at each.
-    over_window = _meters_over_a_window(asked, periods, price.micro, known, numbers)
     for meter, rows in asked.items():
         cap, spent = known.caps.get(meter, Cap()), known.spent.get(meter, NOTHING)
         whole = Price(len(rows) * price.micro, len(rows) * price.femto)
-        if not _over_total(spent, whole, cap) and meter not in over_window:
+        over = bool(_over_total(spent, whole, cap))
+        if cap.window is not None and not over:
+            full = Counter(known.nearby.get(meter))
+            for row in rows:
+                full[numbers[periods[row]]] += price.micro
+            over = worst_window(full, cap.window[0])[0] > cap.window[1]
+        # Most meters are far from their caps: all their rows are granted without a look at each.
+        if not over:
             granted.extend(rows)
-        else:
-            rows.sort(key=periods.__getitem__)
-            _decide_one_by_one(meter, rows, periods, price, known, numbers, granted, refused)
+            continue
+        rows.sort(key=periods.__getitem__)
+        _decide_one_by_one(meter, rows, periods, price, known, numbers, granted, refused)
     return sorted(granted), sorted(refused, key=lambda refusal: refusal.row)
 
 
@@ -185,40 +187,6 @@ def _over_window(nearby: Mapping[int, int], number: int, micro: int, cap: Cap) -
     )
 
 
-def _meters_over_a_window(
-    asked: Mapping[str, Sequence[int]],
-    periods: Sequence[str],
-    micro: int,
-    known: KnownSpends,
-    numbers: Mapping[str, int],
-) -> set[str]:
-    """Return the meters that would exceed a window cap if all their rows were granted."""
-    windows: dict[tuple[int, int], list[str]] = {}
-    for meter in asked:
-        cap = known.caps.get(meter)
-        if cap is not None and cap.window is not None:
-            windows.setdefault(cap.window, []).append(meter)
-    found: set[str] = set()
-    for (width, most), names in windows.items():
-        origin = min(numbers.values()) - width + 1
-        span = max(numbers.values()) + width - origin
-        step = max(1, _CELLS // span)
-        for start in range(0, len(names), step):
-            part = names[start : start + step]
-            # One line per meter, one column per period; column 0 stays 0 for the differences.
-            filled = np.zeros((len(part), span + 1), np.int64)
-            for line, name in zip(filled, part, strict=True):
-                for number, amount in known.nearby.get(name, {}).items():
-                    if 0 <= number - origin < span:
-                        line[number - origin + 1] += amount
-                for row in asked[name]:
-                    line[numbers[periods[row]] - origin + 1] += micro
-            sums = np.cumsum(filled, axis=1)
-            fullest = (sums[:, width:] - sums[:, :-width]).max(axis=1)
-            found.update(part[i] for i in np.flatnonzero(fullest > most))
-    return found
-
-
 @dataclass(frozen=True)
 class Charge:
     """What a release spends for."""
@@ -253,6 +221,8 @@ class SpendRequest:
 
     def __post_init__(self) -> None:
         source, charge = self.source, self.charge
+        for meter in self.names:
+            check_name("meter", meter)
         texts = {"release": charge.release, "stream": charge.stream, "digest": self.digest}
         for name, text in {**texts, "source": source}.items():
             check_name(name, text)
@@ -263,8 +233,6 @@ class SpendRequest:
         object.__setattr__(self, "price", price)
         if len(self.meters) != len(self.periods):
             raise InputError(f"{len(self.meters)} meters do not match {len(self.periods)} periods.")
-        for meter in self.names:
-            check_name("meter", meter)
         if len({period_kind(period) for period in set(self.periods)}) > 1:
             raise InputError(f"the periods of {source} must be all days or all months.")
         if any(map(eq, self.pairs, islice(self.pairs, 1, None))):
@@ -368,7 +336,7 @@ def create_ledger(store: Store, change: DayChange, composition_delta: float) -> 
 
     It has a random number that no other ledger has.
     """
-    store.lock_caps_exclusive()
+    store.lock("caps")
     if store.holds_ledger():
         return
     store.create_tables()
@@ -386,7 +354,7 @@ def spend(store: Store, request: SpendRequest, all_or_nothing: bool) -> SpendOut
     """Charge the rows that fit, or find that the request was charged before."""
     if not request.pairs:
         return SpendOutcome(np.zeros(0, np.int64))
-    store.lock_caps_shared()
+    store.lock("caps, shared")
     caps = store.caps(request.names)
     spent = store.lock_balances(request.names, caps.get(ALL_METERS, Cap()))
     before = store.entry("spend", request.charge.release, request.source)
@@ -421,7 +389,7 @@ def mark_released(store: Store, charge: Charge, source: str, output_digest: str)
 
 def change_cap(store: Store, name: str, change: Mapping[str, Any]) -> Cap:
     """Set a cap; `change` has the fields of `Cap` that change, and the others stay."""
-    store.lock_caps_exclusive()
+    store.lock("caps")
     cap = replace(store.caps([name]).get(name, Cap()), **change)
     store.set_cap(name, cap)
     body = canonical({"meter": name, **asdict(cap)})

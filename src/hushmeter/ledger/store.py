@@ -11,6 +11,7 @@ enforces its cap by a CHECK constraint. `ledger_places` has one growing number f
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -121,7 +122,16 @@ class Store(ABC):
     """
 
     wanted: str
-    """SQL that turns a list parameter into a table `wanted` with one column `value`."""
+    """SQL that turns names as JSON into a table `wanted` with one column `value`."""
+
+    listed: str
+    """SQL that turns rows as JSON into a table with one column `value`."""
+
+    cell: str
+    """SQL that reads a cell of such a row by its number."""
+
+    locked: str = ""
+    """SQL that locks the rows of a look-up of balances, in order of name."""
 
     kinds: ClassVar[Mapping[str, str]]
     """Words of the database for the types and options of `TABLES`."""
@@ -132,12 +142,60 @@ class Store(ABC):
     end_of: str
     """SQL that cuts the last letters off the label `s.period`; their number is a parameter."""
 
+    exists: str
+    """SQL that finds the first table of a ledger."""
+
+    in_force: str
+    """SQL that lists the names of the triggers in force."""
+
+    locks: ClassVar[Mapping[str, str]] = {}
+    """SQL that takes the locks of `lock`; there is none where writers take turns."""
+
     def __init__(self, name: str) -> None:
         self.name = name
+        self._connection: Any = None
+
+    def _open(self, connect: Callable[[], Any]) -> None:
+        """Connect and prepare the connection, or close it again."""
+        with self.translated():
+            self._connection = connect()
+        try:
+            with self.translated():
+                self._prepare()
+        except BaseException:
+            self.close()
+            raise
 
     @abstractmethod
+    def _prepare(self) -> None:
+        """Set what every transaction of the connection needs."""
+
     def holds_ledger(self) -> bool:
         """Return whether the database holds a ledger. Needs no transaction."""
+        with self.translated():
+            return self.run(self.exists).fetchone() is not None
+
+    def close(self) -> None:
+        """Close the connection. Needs no transaction."""
+        self._connection.close()
+
+    def triggers(self) -> set[str]:
+        """Return the names of the triggers in force."""
+        return {row[0] for row in self.run(self.in_force)} & set(TRIGGERS)
+
+    def lock(self, what: str) -> None:
+        """Lock something until the `write` transaction ends.
+
+        "caps, shared" keeps caps from changing, "caps" keeps all spends of other writers out, and
+        "chain" keeps other writers from extending the chain.
+        """
+        if what in self.locks:
+            self.run(self.locks[what])
+
+    def lock_head(self) -> Head:
+        """Return the head; no other writer may extend the chain until the `write` ends."""
+        self.lock("chain")
+        return self.head()
 
     @abstractmethod
     def write(self, work: Callable[[], T]) -> T:
@@ -165,58 +223,6 @@ class Store(ABC):
     @abstractmethod
     def stream(self, sql: str, values: Values = ()) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of a statement, which need not fit in memory."""
-
-    @abstractmethod
-    def as_list(self, values: Sequence[str]) -> Any:
-        """Return a list in the form of the parameter of `wanted`."""
-
-    @abstractmethod
-    def lock_caps_shared(self) -> None:
-        """Keep caps from changing until the `write` transaction ends."""
-
-    @abstractmethod
-    def lock_caps_exclusive(self) -> None:
-        """Keep all spends of other writers out until the `write` transaction ends."""
-
-    @abstractmethod
-    def lock_balances(self, meters: Sequence[str], everybody: Cap) -> dict[str, Price]:
-        """Lock the balances of meters until the `write` transaction ends.
-
-        Parameters
-        ----------
-        meters : sequence of str
-            Sorted by name, so that two writers cannot wait for each other.
-        everybody : Cap
-            Cap of all meters, which a meter without a balance gets as its ceiling.
-
-        Returns
-        -------
-        dict
-            What each meter has spent; a new meter may be absent.
-        """
-
-    @abstractmethod
-    def lock_head(self) -> Head:
-        """Return the head; no other writer may extend the chain until the `write` ends."""
-
-    @abstractmethod
-    def insert_spends(self, batch: int, stream: str, price: Price, rows: Spends) -> int:
-        """Insert rows, sorted by meter and period, and return how many were new.
-
-        A row has a meter, the label of its periods and their number; see `merge_periods`.
-        """
-
-    @abstractmethod
-    def add_to_balances(self, price: Price, rows: Mapping[str, int]) -> None:
-        """Add the price of a number of rows to balances that `lock_balances` has locked."""
-
-    @abstractmethod
-    def triggers(self) -> set[str]:
-        """Return the names of the triggers in force."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Close the connection. Needs no transaction."""
 
     @abstractmethod
     def explain(self, error: Exception) -> HushmeterError | None:
@@ -310,7 +316,7 @@ class Store(ABC):
             f"WHERE s.meter = wanted.value AND s.period BETWEEN ? AND ? AND {self.end_of} >= ?"
         )
         # A range that begins with the last period is behind it in the order of labels.
-        values = (self.as_list(meters), begin, f"{last}~", len(first), first)
+        values = (_as_json(meters), begin, f"{last}~", len(first), first)
         for found in self.run(sql, values):
             for row in Row(*found).single_periods():
                 if first <= row.period <= last:
@@ -327,7 +333,7 @@ class Store(ABC):
             f"SELECT c.meter, c.total, c.width, c.most, c.delta FROM {self.wanted} "
             "CROSS JOIN ledger_caps c WHERE c.meter = wanted.value"
         )
-        found = self.run(sql, (self.as_list([ALL_METERS, *meters]),))
+        found = self.run(sql, (_as_json([ALL_METERS, *meters]),))
         return {name: _cap(*columns) for name, *columns in found}
 
     def all_caps(self) -> dict[str, Cap]:
@@ -338,7 +344,7 @@ class Store(ABC):
     def set_cap(self, name: str, cap: Cap) -> None:
         """Replace a cap and the ceilings of the balances under it.
 
-        Needs a `write` transaction and `lock_caps_exclusive`.
+        Needs a `write` transaction and the lock of the caps.
         """
         width, most = cap.window or (None, None)
         self.run(
@@ -393,6 +399,56 @@ class Store(ABC):
         )
         return bool(done.rowcount == 1)
 
+    def lock_balances(self, meters: Sequence[str], everybody: Cap) -> dict[str, Price]:
+        """Lock the balances of meters until the `write` transaction ends; return what is spent.
+
+        The meters are sorted by name, so that no two writers wait for each other. A new one gets
+        the cap of all meters as its ceiling.
+        """
+        names = _as_json(meters)
+        self.run(
+            "INSERT INTO ledger_balances (meter, spent, delta_spent, ceiling, delta_ceiling) "
+            f"SELECT wanted.value, 0, 0, ?, ? FROM {self.wanted} WHERE true "
+            "ORDER BY wanted.value ON CONFLICT DO NOTHING",
+            (everybody.total, everybody.delta, names),
+        )
+        found = self.run(
+            f"SELECT b.meter, b.spent, b.delta_spent FROM {self.wanted} "
+            f"CROSS JOIN ledger_balances b WHERE b.meter = wanted.value {self.locked}",
+            (names,),
+        )
+        return {meter: Price(micro, femto) for meter, micro, femto in found}
+
+    def insert_spends(self, batch: int, stream: str, price: Price, rows: Spends) -> int:
+        """Insert rows, sorted by meter and period, and return how many were new.
+
+        A row has a meter, the label of its periods and their number; see `merge_periods`.
+        """
+        meter, label, count = self._cells()
+        done = self.run(
+            "INSERT INTO ledger_spends (meter, period, stream, micro, femto, batch) "
+            f"SELECT {meter}, {label}, ?, {count} * ?, {count} * ?, ? FROM {self.listed} "
+            "WHERE true ON CONFLICT DO NOTHING",
+            (stream, *price, batch, _as_json(rows)),
+        )
+        return int(done.rowcount)
+
+    def add_to_balances(self, price: Price, rows: Mapping[str, int]) -> None:
+        """Add the price of a number of rows to balances that `lock_balances` has locked."""
+        meter, _, count = self._cells()
+        self.run(
+            "INSERT INTO ledger_balances (meter, spent, delta_spent) "
+            f"SELECT {meter}, {count} * ?, {count} * ? FROM {self.listed} WHERE true "
+            "ON CONFLICT (meter) DO UPDATE SET spent = ledger_balances.spent + excluded.spent, "
+            "delta_spent = ledger_balances.delta_spent + excluded.delta_spent",
+            (*price, _as_json([(name, "", number) for name, number in rows.items()])),
+        )
+
+    def _cells(self) -> tuple[str, str, str]:
+        """Return the SQL of the three cells of a row of `listed`: two texts and a number."""
+        meter, label, count = (self.cell.format(number) for number in range(3))
+        return meter, label, f"CAST({count} AS BIGINT)"
+
     def counts(self) -> tuple[int, int]:
         """Return how many meters have spent and how many spends there are."""
         meters = self.run("SELECT COUNT(*) FROM ledger_balances WHERE spent > 0").fetchone()[0]
@@ -438,6 +494,11 @@ def no_ledger(name: str) -> DataError:
         f"there is no ledger at {name}; make one with `hushmeter ledger init --ledger URL --clamp "
         "0,15000`, or with `--change 3kW,8kWh` in place of the clamp."
     )
+
+
+def _as_json(values: Sequence[Any]) -> str:
+    """Return names, or rows, as the parameter of `Store.wanted` or `Store.listed`."""
+    return json.dumps(values, ensure_ascii=False)
 
 
 def _cap(total: int | None, width: int | None, most: int | None, delta: int | None) -> Cap:

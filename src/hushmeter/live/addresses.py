@@ -15,6 +15,7 @@ same result then.
 
 from __future__ import annotations
 
+import hashlib
 import http.client
 import json
 import os
@@ -221,7 +222,7 @@ class TelegramSource(ThreadSource):
         if version not in P1_SETTINGS:
             raise InputError(f"version of DSMR must be 2, 4 or 5, got {version!r}.")
         host, _, port = device.rpartition(":")
-        if tcp and not (host and port.isdecimal()):
+        if tcp and not (host and port.isdecimal() and int(port) < 1 << 16):
             raise InputError(f"a bridge is given as dsmr+tcp://HOST:PORT, got {device!r}.")
         try:
             from dsmr_parser.clients.telegram_buffer import TelegramBuffer
@@ -413,9 +414,10 @@ class HttpSink(Sink):
         if parts.username or parts.password:
             raise InputError(f"give the token in the environment variable {TOKEN}, not in the URL.")
         self._url, self._terms = url, terms
-        # Parameters of the URL may be secrets, so they are neither kept nor printed.
+        # Parameters of the URL may be secrets, so only a digest tells receivers apart by them.
         self._shown = f"{parts.scheme}://{parts.netloc}{parts.path}"
-        super().__init__(f"http {self._shown}")
+        digest = hashlib.sha256(parts.query.encode()).hexdigest()
+        super().__init__(f"http {self._shown}" + (f" {digest[:8]}" if parts.query else ""))
 
     def publish(self, item: Item) -> None:
         """Send a message; every answer other than 2xx is a failure."""
@@ -460,6 +462,9 @@ class _InTime(http.client.HTTPConnection):
         self._timer.daemon = True
         self._timer.start()
         super().connect()
+        if self._late:
+            # There was nothing to cut while the name of the host was looked up.
+            raise TimeoutError
 
     def getresponse(self) -> http.client.HTTPResponse:
         """Return the answer, and stop the time."""

@@ -71,6 +71,13 @@ class LedgerAccount:
         with self._open() as ledger:
             self.zone = ledger.protects.zone
             self.price = price_of(terms.promise, ledger.protects, ledger.composition_delta)
+            # A name or a kind of period that the ledger can never take is refused at the start.
+            ledger.rehearse(
+                self._charge,
+                micro=self.price.micro,
+                femto=self.price.femto,
+                sources={"start": ([meter], [day_of(time.time_ns(), self.zone)])},
+            )
 
     def compare(self) -> None:
         """Raise `DataError` if the ledger or the state is an older copy than the other."""

@@ -30,10 +30,12 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import ssl
 import sys
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -104,7 +106,8 @@ class MqttPlace:
 
 def parse_mqtt(url: str) -> MqttPlace:
     """Parse the URL of a broker."""
-    parts = urlsplit(url)
+    # A topic may have the sign # for all topics below it.
+    parts = urlsplit(url, allow_fragments=False)
     try:
         port = parts.port or PORTS[parts.scheme]
     except (KeyError, ValueError):
@@ -127,7 +130,8 @@ class Connection:
     """A connection to a broker that is made again whenever it is lost.
 
     A connection that is lost silently is noticed within twice `keepalive_s`. `on_lost` gets a
-    sentence after every loss or failed attempt.
+    sentence after every loss or failed attempt. A broker ends a connection if another one has its
+    `client_id`; some take no more than 23 letters.
     """
 
     def __init__(
@@ -294,7 +298,7 @@ class MqttSource(Source):
         keepalive_s = max(1, min(KEEPALIVE_S, int(self._terms.grace_s / 2)))
         connection = Connection(
             self._place,
-            f"hushmeter-{self._terms.name}-in",
+            f"hushmeter-{self._terms.name}-{secrets.token_hex(4)}",
             keepalive_s=keepalive_s if self._terms.hold else KEEPALIVE_S,
             on_connect=subscribe,
             on_lost=lost,
@@ -329,9 +333,13 @@ class MqttSink(Sink):
         self._compared = False
         self._retained = threading.Event()
         self._until: int | None = None
+        # The same again after a crash, so that the broker ends the old connection and its last will
+        # comes first; another one for another prefix.
+        number = zlib.crc32(self._base.encode())
         self._connection = Connection(
-            place, f"hushmeter-{terms.name}-out", on_connect=self._greet_again, on_lost=log
-        )
+            place, f"hushmeter-{terms.name}-{number:08x}",
+            on_connect=self._greet_again, on_lost=log,
+        )  # fmt: skip
         self._connection.client.on_message = self._take_retained
         self._connection.client.will_set(f"{self._base}/availability", OFFLINE, qos=1, retain=True)
 
@@ -510,7 +518,10 @@ def replay_to_mqtt(
     """Publish messages to a topic of a broker; return their number."""
     sentences: list[str] = []
     connection = Connection(
-        place, "hushmeter-replay", on_connect=lambda: None, on_lost=sentences.append
+        place,
+        f"hushmeter-replay-{secrets.token_hex(3)}",
+        on_connect=lambda: None,
+        on_lost=sentences.append,
     )
     connection.start()
     try:

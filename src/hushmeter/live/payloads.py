@@ -147,10 +147,11 @@ def _read_message(parse: Parser, topic: str, payload: bytes) -> Parsed:
         raise
     except Exception:
         raise PayloadError("a payload cannot be read") from None
-    with _at(moment):
-        if watts is not None and not math.isfinite(watts):
-            raise PayloadError("a value is not a finite number")
-    return moment, watts
+    if watts is None or math.isfinite(watts):
+        return moment, watts
+    fault = PayloadError("a value is not a finite number")
+    fault.moment = moment
+    raise fault
 
 
 def is_even(times: IntArray, interval_ns: int) -> bool:

@@ -32,6 +32,7 @@ from typing import NamedTuple
 
 from hushmeter.clock import SECOND
 from hushmeter.errors import DataError, HushmeterError, InputError
+from hushmeter.files import one_sentence
 from hushmeter.live.addresses import Sink, Source
 from hushmeter.live.delivery import RETRY_S, Courier, LedgerAccount, Log
 from hushmeter.live.payloads import NotAReading, NoValue, Parser, PayloadError, Skip
@@ -129,6 +130,10 @@ class Service:
             )
         self._parse, self._account, self.now = feed.parse, account, feed.clock
         self.log = log if isinstance(log, Log) else Log(log)
+        names = [sink.name for sink in sinks]
+        for name in names:
+            if names.count(name) > 1:
+                raise InputError(f"--to names {name} twice: name every receiver once.")
         self.couriers = [
             Courier(sink, self, None if place else on_item) for place, sink in enumerate(sinks)
         ]
@@ -181,7 +186,13 @@ class Service:
         if kept is not None:
             at, content = kept
             if content:
-                self._buffer.restore(content)
+                with one_sentence(
+                    f"the open windows in {self.state.path}",
+                    "read",
+                    kinds=Exception,
+                    more="; restore the newest state, or choose another --state",
+                ):
+                    self._buffer.restore(content)
             if isinstance(self._buffer, WindowBuffer):
                 self._known_until = max(self._known_until, self._buffer.filled_until())
             elif not self._by_readings:

@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hushmeter.errors import DataError
-from hushmeter.files import make_folder, one_sentence, take_lock, write_text
+from hushmeter.files import DAMAGED, make_folder, one_sentence, take_lock, write_text
 from hushmeter.releases.labels import CELLS
 
 if TYPE_CHECKING:
@@ -348,13 +348,17 @@ class State(AbstractContextManager["State"]):
 
     def _items(self, query: str, *values: Any) -> list[Item]:
         rows = self._rows(f"SELECT kind, label, due, message, {query}", *values)
-        return [Item(kind, label, due, json.loads(text), n) for kind, label, due, text, n in rows]
+        with _in_database(self.path, DAMAGED):
+            return [
+                Item(kind, label, due, json.loads(text), n) for kind, label, due, text, n in rows
+            ]
 
     def last_status(self) -> str | None:
         """Return whether the stream is "publishing" or "ended" by its last message about that."""
         query = "SELECT message FROM items WHERE kind = 'status' ORDER BY id DESC LIMIT 1"
         rows = self._rows(query)
-        return str(json.loads(rows[0][0])["status"]) if rows else None
+        with _in_database(self.path, DAMAGED):
+            return str(json.loads(rows[0][0])["status"]) if rows else None
 
     def next_due(self, now_ns: int) -> int | None:
         """Return when the next message becomes due after now [ns since 1970], if there is one."""
@@ -451,8 +455,9 @@ def read_state(path: str | Path) -> Kept:
         db.execute("BEGIN")
         rows = db.execute("SELECT * FROM windows ORDER BY number").fetchall()
         sums = db.execute("SELECT * FROM sums ORDER BY name, label").fetchall()
-    windows = [WindowRow(*fields) for fields in rows]
-    return Kept(json.loads(facts["terms"]), windows, [SumRow(*fields) for fields in sums])
+    with _in_database(file, DAMAGED):
+        windows = [WindowRow(*fields) for fields in rows]
+        return Kept(json.loads(facts["terms"]), windows, [SumRow(*fields) for fields in sums])
 
 
 def _other_version(path: Path) -> DataError:
@@ -476,6 +481,8 @@ def _lock(path: Path) -> FileLock:
     # A state has one lock, also if it is reached through a link.
     real = path.resolve()
     with one_sentence(path, "used"):
+        if path.exists() and not path.is_file():
+            raise DataError(f"{path} is not a file; choose another --state.")
         make_folder(path.parent)
         # The state holds the means of windows, so only its owner may read it. SQLite gives the
         # mode of the database to its other files. The mode of another file is not ours to change.
@@ -512,7 +519,9 @@ def _read_only(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
 
 
-def _in_database(path: Path) -> AbstractContextManager[None]:
-    """Turn an error of the database into one sentence."""
+def _in_database(
+    path: Path, kinds: type[Exception] | tuple[type[Exception], ...] = sqlite3.DatabaseError
+) -> AbstractContextManager[None]:
+    """Turn an error of the database, or of other kinds, into one sentence."""
     more = "; nothing was published that is not in it"
-    return one_sentence(path, "used", kinds=sqlite3.DatabaseError, more=more)
+    return one_sentence(path, "used", kinds=kinds, more=more)

@@ -29,6 +29,7 @@ from hushmeter import __version__
 from hushmeter.clock import local_times
 from hushmeter.errors import BudgetError, InputError
 from hushmeter.files import (
+    DAMAGED,
     RECEIPT,
     create_file,
     flush_folder,
@@ -42,6 +43,7 @@ from hushmeter.files import (
     stage,
     take_lock,
 )
+from hushmeter.formatting import count_of
 from hushmeter.ledger import Charge, DayChange, Ledger, Price, open_ledger, period_price
 from hushmeter.ledger.charges import femto_delta, micro_epsilon, price_text
 from hushmeter.releases.files import (
@@ -89,6 +91,11 @@ class Bill:
         """What the ledger records about the release."""
         return Charge(self.release, self.stream, self.terms)
 
+    def check(self, ledger: Ledger) -> None:
+        """Raise the error with which the ledger would refuse to hold the bill at all."""
+        rows = ([self.meter] * len(self.days), self.days)
+        ledger.rehearse(self.charge, micro=self.micro, femto=self.femto, sources={self.meter: rows})
+
     def pay(self, ledger: Ledger) -> Payment:
         """Pay for all days, once, or for none.
 
@@ -122,10 +129,8 @@ class Payment:
     @property
     def sentence(self) -> str:
         """One sentence about what was charged, and for which change of a day."""
-        days = "1 day" if self.days == 1 else f"{self.days} days"
-        return (
-            f"{self.ledger} was charged for {days}: each {price_text(self.price, self.protects)}."
-        )
+        price = price_text(self.price, self.protects)
+        return f"{self.ledger} was charged for {count_of(self.days, 'day')}: each {price}."
 
 
 def bill_of(release: Release, ledger: Ledger, *, meter: str, stream: str = "load") -> Bill:
@@ -167,6 +172,7 @@ def save_paid(
     check_place(release.promise, path)
     with open_ledger(url) as ledger:
         bill = bill_of(release, ledger, meter=meter, stream=stream)
+        bill.check(ledger)
     contents, folder = release_contents(release, path, signing_key), paid_folder(path)
     draft = _draft(folder)
     with _one_writer(path):
@@ -192,8 +198,11 @@ def finish_paid(
     Raise `InputError` if other readings, or other terms, are asked for now.
     """
     with _one_writer(path):
-        bill = Bill(**parse_json((paid_folder(path) / BILL).read_bytes()))
-        asked = (meter, stream, digest(readings), _terms(promise) | bill.terms)
+        place = paid_folder(path) / BILL
+        more = f"; restore it, or remove {place.parent}, which gives up what was paid"
+        with one_sentence(place, "read", kinds=(OSError, *DAMAGED), more=more):
+            bill = Bill(**parse_json(place.read_bytes()))
+            asked = (meter, stream, digest(readings), _terms(promise) | bill.terms)
         if asked != (bill.meter, bill.stream, bill.readings, bill.terms | _terms(promise)):
             raise InputError(
                 f"{path} has an unfinished release of other readings or with other options, which "

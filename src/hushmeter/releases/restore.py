@@ -36,6 +36,7 @@ import hashlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +61,7 @@ from hushmeter.privacy.sensitivity import Table
 from hushmeter.releases.files import is_release, read_release
 from hushmeter.releases.labels import CELLS
 from hushmeter.releases.release import Release
-from hushmeter.releases.verify import import_name, verify_release
+from hushmeter.releases.verify import verify_release
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, TimeArray, Trace
 
 if TYPE_CHECKING:
@@ -336,7 +337,8 @@ def deconvolve(
 
 def _loads_of_home(home: Home, trace: Trace, mechanism: Mechanism) -> tuple[FloatArray, FloatArray]:
     """Means and standard deviations of the loads by the Bayes attacker of a home [W]."""
-    bayes = import_name("hushmeter.attack.bayes:Bayes")
+    # A higher package, which is imported only then.
+    bayes = import_module("hushmeter.attack.bayes").Bayes
     attacker = bayes(home).fit(_training(home, trace.interval_s)).knows(mechanism)
     base, means, deviations = 0.0, np.zeros(len(trace)), np.zeros(len(trace))
     for _ in range(BASE_STEPS):

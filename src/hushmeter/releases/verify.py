@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import importlib
 import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,10 +62,6 @@ TOLERANCE = 1e-9
 """Relative difference between two ways to compute the same number."""
 
 MANIFEST = "manifest.json"
-
-VERIFIERS = {MANIFEST: "hushmeter.fleet.released_folder:check_released_folder"}
-"""Functions of higher packages that check a folder, by the name of the file that describes the
-folder; each returns one sentence for every difference. They are imported when they are needed."""
 
 SOURCES = {"typed", "catalogue", OTHER_DAYS, THESE_READINGS}
 
@@ -126,19 +122,13 @@ def verify(path: str | Path, *, key: str | Path | None = None) -> Verification:
         raise DataError(f"{place} does not exist.")
     if not place.is_dir() or receipt_path(place).exists():
         return verify_release(place, key)
-    problems = list(import_name(VERIFIERS[MANIFEST])(place))
+    problems = list(import_module("hushmeter.fleet.released_folder").check_released_folder(place))
     checks = [] if problems else [f"{place} is exactly what its manifest describes."]
     try:
         checks.append(check_signature(parse_json((place / MANIFEST).read_bytes()), key, "manifest"))
     except HushmeterError as error:
         problems.append(f"{place / MANIFEST}: {error}")
     return Verification(place, tuple(checks), tuple(problems))
-
-
-def import_name(name: str) -> Any:
-    """Import the object that a text such as "package.module:function" names."""
-    module, _, attribute = name.partition(":")
-    return getattr(importlib.import_module(module), attribute)
 
 
 def verify_release(

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import math
 import os
 import secrets
 import time
@@ -21,6 +22,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from hushmeter import synth
@@ -183,16 +185,41 @@ class Session(Held):
 
 
 class LeastRecent(Generic[Value]):
-    """Values by an identifier, bounded in number and time; the least recently used goes first."""
+    """Values by an identifier, bounded in number, bytes and time.
+
+    The least recently used goes first. `size` tells the bytes of a value, and `forgotten` gets the
+    removed ones.
+    """
 
     def __init__(
-        self, most: int, idle_s: float, clock: Callable[[], float] = time.monotonic
+        self,
+        most: int,
+        idle_s: float,
+        *,
+        most_bytes: float = math.inf,
+        size: Callable[[Value], int] = lambda _: 0,
+        forgotten: Callable[[Value], None] = lambda _: None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._most, self._idle_s, self._clock = most, idle_s, clock
+        self._most, self._idle_s, self._most_bytes = most, idle_s, most_bytes
+        self._size, self._forgotten, self._clock = size, forgotten, clock
         self._held: OrderedDict[str, tuple[Value, float]] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._held)
+
+    @property
+    def bytes(self) -> int:
+        """Memory of all values together [bytes]."""
+        return sum(self._size(value) for value, _ in self._held.values())
+
+    def add(self, value: Value) -> str:
+        """Hold a value; return its identifier of 192 random bits."""
+        if self._size(value) > self._most_bytes:
+            raise DataError("this trace is larger than the server's memory for traces.")
+        key = secrets.token_urlsafe(24)
+        self.put(key, value)
+        return key
 
     def put(self, key: str, value: Value) -> None:
         """Hold a value as the most recently used one."""
@@ -209,69 +236,29 @@ class LeastRecent(Generic[Value]):
         self.put(key, value)
         return value
 
+    def get(self, key: str) -> Value:
+        """Do what `find` does, but raise `UnknownTraceError` if the value is not held."""
+        value = self.find(key)
+        if value is None:
+            raise UnknownTraceError
+        return value
+
+    def remove(self, key: str) -> None:
+        """Remove a value by its identifier; raise `UnknownTraceError` if there is none."""
+        if key not in self._held:
+            raise UnknownTraceError
+        value, _ = self._held.pop(key)
+        self._forgotten(value)
+
     def forget_idle(self) -> None:
         """Remove the values that nobody used for `idle_s` seconds, and those that are too many."""
         oldest = self._clock() - self._idle_s
         while self._held:
             key, (_, used) = next(iter(self._held.items()))
-            if used >= oldest and self._fits():
+            fits = len(self._held) <= self._most and self.bytes <= self._most_bytes
+            if used >= oldest and fits:
                 return
-            self._remove(key)
-
-    def _fits(self) -> bool:
-        """Return True if there are not too many values."""
-        return len(self._held) <= self._most
-
-    def _remove(self, key: str) -> None:
-        del self._held[key]
-
-
-class Sessions(LeastRecent[Session]):
-    """The traces that a server holds, also bounded in bytes; `forgotten` gets the removed ones."""
-
-    def __init__(
-        self,
-        most: int,
-        most_bytes: int,
-        idle_s: float,
-        clock: Callable[[], float] = time.monotonic,
-        forgotten: Callable[[Session], None] = lambda _: None,
-    ) -> None:
-        super().__init__(most, idle_s, clock)
-        self._most_bytes, self._forgotten = most_bytes, forgotten
-
-    @property
-    def bytes(self) -> int:
-        """Memory of all traces together [bytes]."""
-        return sum(session.bytes for session, _ in self._held.values())
-
-    def add(self, session: Session) -> str:
-        """Hold a trace; return its identifier of 192 random bits."""
-        if session.bytes > self._most_bytes:
-            raise DataError("this trace is larger than the server's memory for traces.")
-        key = secrets.token_urlsafe(24)
-        self.put(key, session)
-        return key
-
-    def get(self, key: str) -> Session:
-        """Return a trace by its identifier and mark it as the most recently used."""
-        session = self.find(key)
-        if session is None:
-            raise UnknownTraceError
-        return session
-
-    def remove(self, key: str) -> None:
-        """Remove a trace by its identifier; raise `UnknownTraceError` if there is none."""
-        if key not in self._held:
-            raise UnknownTraceError
-        self._remove(key)
-
-    def _fits(self) -> bool:
-        return super()._fits() and self.bytes <= self._most_bytes
-
-    def _remove(self, key: str) -> None:
-        session, _ = self._held.pop(key)
-        self._forgotten(session)
+            self.remove(key)
 
 
 class Server:
@@ -279,8 +266,12 @@ class Server:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.sessions = Sessions(
-            settings.sessions, settings.session_bytes, settings.idle_s, forgotten=self._forget
+        self.sessions = LeastRecent[Session](
+            settings.sessions,
+            settings.idle_s,
+            most_bytes=settings.session_bytes,
+            size=attrgetter("bytes"),
+            forgotten=self._forget,
         )
         self.homes = LeastRecent[Home](settings.sessions, settings.idle_s)
         self.workers = WorkerPool(settings.workers, settings.waiting, settings.worker_bytes)

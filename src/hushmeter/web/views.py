@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from hushmeter.releases.promise import Promise
     from hushmeter.releases.release import Release, View
     from hushmeter.releases.request import Request
-    from hushmeter.theory.one_shot import Bound
     from hushmeter.trace import Trace
     from hushmeter.web.server import Session, Settings
 
@@ -310,8 +309,8 @@ def find_bounds(given: schemas.BoundsRequest, session: Session | None) -> schema
         exact=_numbers(curves.exact) if laplace else None,
         lower=_numbers(np.asarray(lower)) if laplace else None,
         upper=_numbers(np.asarray(upper)) if laplace else None,
-        lower_vacuous=_vacuous(lower) if laplace else None,
-        upper_vacuous=_vacuous(upper) if laplace else None,
+        lower_vacuous=np.asarray(lower.vacuous).tolist() if laplace else None,
+        upper_vacuous=np.asarray(upper.vacuous).tolist() if laplace else None,
         universal=_numbers(limit),
         floor=curves.floor,
     )
@@ -357,11 +356,6 @@ def _other_noise(
             noise = request.with_changes(epsilon=value).resolve(facts).noise
             scale[i], optimum[i] = noise.scale, mean_limit(home, noise)
     return scale, optimum
-
-
-def _vacuous(bound: Bound) -> list[bool]:
-    """Return True where a bound is vacuous."""
-    return [bool(value) for value in np.asarray(bound.vacuous).tolist()]
 
 
 def _numbers(values: FloatArray) -> list[float | None]:
