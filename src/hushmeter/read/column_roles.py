@@ -488,6 +488,9 @@ def _best_group(wanted: Sequence[Column]) -> list[Column]:
         # Beside solar panels, use and import differ; elsewhere they are two words for one thing.
         apart = len({c.meaning.counter for c in stated}) == 1
         pool = imports if imports and len(imports) < len(stated) and apart else stated
+        # A tariff without a direction is one of the meter's, as the named ones are.
+        more = [c for c in has_net if not c.meaning.flow and c.meaning.part == "tariff"]
+        pool = [*pool, *(c for c in more if c.meaning.unit == pool[0].meaning.unit)]
     elif mains:
         pool = mains
     intervals = [c for c in pool if not c.meaning.counter]

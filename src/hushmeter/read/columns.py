@@ -50,6 +50,8 @@ BALANCE_ROUNDING = 0.02
 # No counter of a home shows more, in whatever unit; sums of such numbers stay finite.
 LARGEST_NUMBER = 1e15
 DAY_NS = SECONDS_PER_DAY * SECOND
+# The lists of words of headers of times, and what such a time is
+ROLES = {"other_times": "other", "middles": "middle", "ends": "end", "starts": "start"}
 HEADER_CLOCK = re.compile(r"(?i)\D*?(\d{1,2})[:.h](\d{2})(?::\d{2})?(?!\d)\s*(?:([ap])\.?m)?")
 NUMBERED = re.compile(r"(?i)(?:[a-z]{1,8}[ _.]*){0,3}0*(\d{1,3})(?:[ _]*\(?k?wh\)?)?")
 
@@ -79,8 +81,7 @@ class Column:
     @property
     def role(self) -> str:
         """For times: "start", "middle", "end", "other" (such as a date of revision) or "plain"."""
-        lists = {"other_times": "other", "middles": "middle", "ends": "end", "starts": "start"}
-        return next((role for words, role in lists.items() if has_word(self.name, words)), "plain")
+        return next((role for words, role in ROLES.items() if has_word(self.name, words)), "plain")
 
     @property
     def names_meter(self) -> bool:
@@ -292,11 +293,12 @@ def is_unix(column: Column) -> bool:
         return False
     if has_word(column.name, "circuits") or column.meaning.flow == "price":
         return False
-    if has_word(column.name, "stamps"):
-        # "Usage date" is a time, and "usage by day" is none.
-        return column.meaning.flow not in ("import", "use") or _are_as_large_as_times(column)
-    weak = has_word(column.name, "weak_stamps") and not has_word(column.name, "values")
-    return weak and _are_as_large_as_times(column)
+    weak = has_word(column.name, "weak_stamps", *ROLES) and not has_word(column.name, "values")
+    # "Usage date" is a time, and "usage by day" is none.
+    plain = has_word(column.name, "stamps")
+    return (plain and not column.meaning.flow) or (
+        (plain or weak) and _are_as_large_as_times(column)
+    )
 
 
 def is_nameless_time(column: Column) -> bool:
@@ -350,6 +352,7 @@ def whole_table(task: Task, raw: RawTable) -> RawTable:
     """The table with the rows of its further blocks, and without empty rows."""
     data, notes = _joined(task, raw)
     raw = replace(raw, data=_without_empty_rows(data), blocks=(), notes=notes)
+    raw = _with_dates_of_headings(task, raw)
     if raw.data.num_rows == 0:
         raise task.error(
             f"holds no readings, only the columns {', '.join(raw.data.column_names[:8])}."
@@ -433,6 +436,30 @@ def _drawn_block(task: Task, raw: RawTable) -> Any | None:
     if not all(np.allclose(own, balance, atol=BALANCE_ROUNDING, equal_nan=True) for own in rest):
         return None
     return (raw, *raw.blocks)[drawn[0]].data
+
+
+def _with_dates_of_headings(task: Task, raw: RawTable) -> RawTable:
+    """Times of the day under rows that hold a date alone, with a column of these dates."""
+    table = raw.data
+    clocks = {i: read_clock(column) for i, column in enumerate(table.columns) if is_text(column)}
+    place, found = next(((i, clock) for i, clock in clocks.items() if clock), (0, None))
+    if found is None or found[1].all() or found[1][0]:
+        return raw
+    texts = one_array(table.column(place))
+    headings = np.flatnonzero(~found[1])
+    alone = all(c.take(arrow_array(headings)).null_count == headings.size
+                for i, c in enumerate(table.columns) if i != place)  # fmt: skip
+    try:
+        dated = alone and read_stamps(texts.take(arrow_array(headings)), task.path).dates_only
+    except DataError:
+        return raw
+    if not dated:
+        return raw
+    last = headings[np.searchsorted(headings, np.arange(len(texts)), side="right") - 1]
+    name, *_ = unique_names([f"{table.column_names[place]} (date)", *table.column_names])
+    data = table.append_column(name, texts.take(arrow_array(last)))
+    context = (*raw.context, "") if raw.context else ()
+    return replace(raw, data=data.take(arrow_array(np.flatnonzero(found[1]))), context=context)
 
 
 def _without_empty_rows(table: Any) -> Any:

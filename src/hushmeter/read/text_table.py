@@ -59,7 +59,7 @@ CLOCK = r"\d{1,2}[:.h]\d{2}(?:[:.]\d{2}(?:[.,]\d+)?)?(?:\s*[AaPp]\.?[Mm]\.?)?"
 TIME = (
     rf"(?:{DATE}(?:[T\s,]+{CLOCK})?|\d{{1,2}}:\d{{2}}(?::\d{{2}})?(?:\s*[AaPp]\.?[Mm]\.?)?"
     rf"|\d{{1,2}}[ -][A-Za-z]{{3,9}}[ -]\d{{2,4}}(?:\s+{CLOCK})?"
-    rf"|[A-Za-z]{{3,9}}\.? \d{{1,2}},? \d{{4}}(?:,?\s+{CLOCK})?)"
+    rf"|[A-Za-z]{{3,9}}\.?[ -]\d{{1,2}},?[ -]\d{{4}}(?:,?\s+{CLOCK})?)"
     r"\s*(?:Z|(?:UTC|GMT)?[-+]\d{1,2}(?::?\d{2})?|[A-Z]{3,4})?(?:\s*\([^)]*\))?"
     rf"(?:\s*(?:to|[-–])\s*(?:{DATE}[T\s]+)?{CLOCK})?"
 )
@@ -237,7 +237,7 @@ def find_decimal(rows: Iterable[Sequence[str]], delimiter: str, path: Path) -> s
     for row in rows:
         for cell in row:
             text = CELL_UNIT.sub("", cell)
-            if not text or not NUMBER.fullmatch(text):
+            if not NUMBER.fullmatch(text) or DOTTED.fullmatch(text):
                 continue
             found = _mark_of(text)
             if found in shown:
