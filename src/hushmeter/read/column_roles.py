@@ -489,8 +489,8 @@ def _best_group(wanted: Sequence[Column]) -> list[Column]:
         apart = len({c.meaning.counter for c in stated}) == 1
         pool = imports if imports and len(imports) < len(stated) and apart else stated
         # A tariff without a direction is one of the meter's, as the named ones are.
-        more = [c for c in has_net if not c.meaning.flow and c.meaning.part == "tariff"]
-        pool = [*pool, *(c for c in more if c.meaning.unit == pool[0].meaning.unit)]
+        tariffs = [c for c in has_net if not c.meaning.flow and c.meaning.part == "tariff"]
+        pool = [*pool, *(c for c in tariffs if c.meaning.unit == pool[0].meaning.unit is not None)]
     elif mains:
         pool = mains
     intervals = [c for c in pool if not c.meaning.counter]
