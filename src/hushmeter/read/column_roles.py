@@ -234,8 +234,9 @@ def _refuse_beside(task: Task, plan: Plan, lines: Sequence[str]) -> None:
     known = any(c.meaning.unit or c.meaning.flow in ("import", "use") for c in read)
     known = known or any(stated_unit(line) for line in lines)
     for line in lines:
-        key, _, value = line.partition(": ")
-        flow = read_meaning(value).flow if has_word(key, "registers") else ""
+        key, colon, value = line.partition(": ")
+        named = has_word(key, "registers" if colon else "directions")
+        flow = read_meaning(value or line).flow if named else ""
         if not known and has_word(line, "peak"):
             flow = "peak"
         elif not known and has_word(line, "cost"):

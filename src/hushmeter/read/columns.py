@@ -52,6 +52,8 @@ LARGEST_NUMBER = 1e15
 DAY_NS = SECONDS_PER_DAY * SECOND
 # The lists of words of headers of times, and what such a time is
 ROLES = {"other_times": "other", "middles": "middle", "ends": "end", "starts": "start"}
+# How many intervals a day has, and one of 25 hours has
+WHOLE_DAYS, LONG_DAYS = (24, 48, 96, 288), {25: 24, 50: 48, 100: 96, 300: 288}
 HEADER_CLOCK = re.compile(r"(?i)\D*?(\d{1,2})[:.h](\d{2})(?::\d{2})?(?!\d)\s*(?:([ap])\.?m)?")
 NUMBERED = re.compile(r"(?i)(?:[a-z]{1,8}[ _.]*){0,3}0*(\d{1,3})(?:[ _]*\(?k?wh\)?)?")
 
@@ -163,8 +165,26 @@ def classify(task: Task, raw: RawTable) -> list[Column]:
         if column.kind == "number" and is_unix(column) and _are_dates(task, column):
             column.kind = "date"
         columns.append(column)
+    columns = _with_joined_date(columns)
     _find_hours(columns)
     return _with_directions(columns)
+
+
+def _with_joined_date(columns: list[Column]) -> list[Column]:
+    """A year, a month and a day in three columns as one column of dates."""
+    parts = [
+        next((c for c in columns if c.kind == "number" and len(split_words(c.name)) == 1
+              and has_word(c.name, part)), None) for part in ("year", "month", "day")
+    ]  # fmt: skip
+    found = [c for c in parts if c is not None]
+    if len(found) < 3 or any(c.kind in ("time", "date", "range") for c in columns):
+        return columns
+    numbers = [to_numbers(c.data, c.decimal)[0] for c in found]
+    if not all(np.isfinite(own).all() and (own == np.floor(own)).all() for own in numbers):
+        return columns
+    texts = [f"{y:04.0f}-{m:02.0f}-{d:02.0f}" for y, m, d in zip(*numbers, strict=True)]
+    date = Column("date", "", arrow_array(texts), ".", "date")
+    return [date, *(c for c in columns if c not in found)]
 
 
 def _find_hours(columns: Sequence[Column]) -> None:
@@ -589,10 +609,9 @@ def _add_number(clock: RowTimes, column: Column, dates: IntArray) -> None:
     clock.good &= np.isfinite(values)
     known = values[clock.good]
     largest, smallest = int(known.max(initial=0)), int(known.min(initial=300))
-    last = largest in (24, 25, 48, 50, 96, 100, 288, 300)
+    last = largest in (*WHOLE_DAYS, *LONG_DAYS)
     from_one = smallest >= 1 and (last or column.role == "end")
-    a_day = next(n for n in (25, 50, 100, 300) if largest < n + 1)
-    a_day = {25: 24, 50: 48, 100: 96, 300: 288}[a_day]
+    a_day = next(LONG_DAYS[n] for n in LONG_DAYS if largest < n + 1)
     size = DAY_NS // a_day
     after = (np.where(clock.good, values, 0).astype(np.int64) - from_one) * size
     clock.ns = clock.written = dates + after
@@ -674,8 +693,16 @@ def spread_days(task: Task, columns: Sequence[Column]) -> tuple[list[Column], Ra
     good = np.repeat(stamps.good[order], offsets.size)
     values = np.column_stack([c.numbers(task) for c in cells])[order].ravel()
     rows = np.repeat(order, offsets.size)
+    # The last hour of a day of 25 hours is empty on all other days.
+    there = np.flatnonzero(np.isfinite(values) | np.tile(offsets < DAY_NS, order.size))
+    moments, good, values, rows = moments[there], good[there], values[there], rows[there]
     unit = find_unit(" ".join(f"{c.context} {c.name}" for c in cells[:1]))
-    time = Column("start", "", arrow_array(moments.astype("datetime64[ns]"), ~good), ".", "time")
+    times = [Column("start", "", arrow_array(moments.astype("datetime64[ns]"), ~good), ".", "time")]
+    if offsets.size in LONG_DAYS:
+        # Hours of a day of 25 are counted from midnight, and not named by the clock.
+        number = np.tile(np.arange(offsets.size) + 1.0, order.size)[there]
+        times = [replace(dates[0], data=dates[0].data.take(arrow_array(rows))),
+                 Column("hour", "", arrow_array(number), ".", "number")]  # fmt: skip
     value = Column(
         f"values ({unit})" if unit else "values", "", arrow_array(values), ".",
         "number",
@@ -686,7 +713,7 @@ def spread_days(task: Task, columns: Sequence[Column]) -> tuple[list[Column], Ra
             and not (i in places or (i in inside and c.kind == "text"))]  # fmt: skip
     keys = [replace(c, data=c.data.take(arrow_array(rows))) for c in kept if c.kind == "text"
             or (c.kind == "number" and c.names_meter)]  # fmt: skip
-    table = [time, value, *keys]
+    table = [*times, value, *keys]
     data = pa.table([c.data for c in table], names=[c.name for c in table])
     return table, RawTable(data, kind="table with one row for each day")
 
@@ -701,19 +728,20 @@ def times_of_day(names: Sequence[str]) -> tuple[list[int], IntArray] | None:
     """Columns that are times of a day, and their starts after midnight [ns]."""
     clocks = [(i, HEADER_CLOCK.match(name)) for i, name in enumerate(names)]
     timed = [(i, _minutes(match)) for i, match in clocks if match is not None]
-    if len(timed) in (24, 25, 48, 50, 96, 100, 288, 300):
+    if len(timed) in WHOLE_DAYS:
         places, minutes = [i for i, _ in timed], np.array([m for _, m in timed])
-        step = 1440 // {25: 24, 50: 48, 100: 96, 300: 288}.get(len(timed), len(timed))
+        step = 1440 // len(timed)
         if minutes[0] == step and minutes[-1] in (0, 1440):
             minutes = np.where(minutes == 0, 1440, minutes) - step
-        if len(timed) in (24, 48, 96, 288) and (minutes == step * np.arange(len(timed))).all():
+        if (minutes == step * np.arange(len(timed))).all():
             return places, minutes.astype(np.int64) * 60 * SECOND
         return None
     matches = [(i, NUMBERED.fullmatch(name.strip())) for i, name in enumerate(names)]
     numbered = [(i, int(match[1])) for i, match in matches if match is not None]
     places, counts = [i for i, _ in numbered], [number for _, number in numbered]
     for first in (0, 1):
-        if len(counts) in (24, 48, 96, 288) and counts == list(range(first, first + len(counts))):
-            size = DAY_NS // len(counts)
+        size = DAY_NS // LONG_DAYS.get(len(counts), max(len(counts), 1))
+        known = len(counts) in (*WHOLE_DAYS, *LONG_DAYS)
+        if known and counts == list(range(first, first + len(counts))):
             return places, size * np.arange(len(counts), dtype=np.int64)
     return None

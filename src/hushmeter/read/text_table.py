@@ -61,7 +61,7 @@ TIME = (
     rf"|\d{{1,2}}[ -][A-Za-z]{{3,9}}[ -]\d{{2,4}}(?:\s+{CLOCK})?"
     rf"|[A-Za-z]{{3,9}}\.?[ -]\d{{1,2}},?[ -]\d{{4}}(?:,?\s+{CLOCK})?)"
     r"\s*(?:Z|(?:UTC|GMT)?[-+]\d{1,2}(?::?\d{2})?|[A-Z]{3,4})?(?:\s*\([^)]*\))?"
-    rf"(?:\s*(?:to|[-–])\s*(?:{DATE}[T\s]+)?{CLOCK})?"
+    rf"(?:\s*(?:to|[-–/])\s*(?:{DATE}[T\s]+)?{CLOCK}Z?)?"
 )
 
 
@@ -146,6 +146,7 @@ def table_of_rows(
     header = None if frame.header is None else _trimmed(sample[frame.header])
     texts = ([c for c in row if isinstance(c, str)] for row in cells[frame.first :])
     mark = decimal or find_decimal(texts, ";", path)
+    above = {tuple(_trimmed(row)) for row in sample[: frame.header] if len(_trimmed(row)) > 1}
     blocks: list[list[Sequence[object]]] = [[]]
     left, foreign = 0, False
     for row in cells[frame.first :]:
@@ -153,7 +154,7 @@ def table_of_rows(
         if header is not None and _trimmed(written) == header:
             blocks.append([])
             foreign = False
-        elif foreign or (header is not None and _is_other_header(written, header)):
+        elif foreign or (header is not None and _is_other_header(written, header, above)):
             foreign = True
             left += 1
         elif _is_reading(written, frame, path):
@@ -289,9 +290,8 @@ def find_frame(rows: Sequence[Sequence[str]], path: Path) -> Frame:
     # A column of times may be empty or damaged in some rows: the fullest of frequent patterns.
     best = counted.most_common(1)[0][0] if counted else ()
     is_data = [
-        len(row) > 1 and bool(best or "number" in row) and set(best) <= set(place)
-        and (not best or place == best or len(place) == len(best))
-        and not (not best and "word" in row[:1] and i == 0)
+        len(row) > 1 and (place == best or ("number" in row and set(best) <= set(place)))
+        and bool(best or ("number" in row and not ("word" in row[:1] and i == 0)))
         for i, (row, place) in enumerate(zip(kinds, places, strict=True))
     ]  # fmt: skip
     if not best:
@@ -453,9 +453,13 @@ def _is_reading(row: Sequence[str], frame: Frame, path: Path) -> bool:
     return True
 
 
-def _is_other_header(row: Sequence[str], header: Sequence[str]) -> bool:
-    """True for a row of words, as long as the header, of another unit or of feed-in."""
+def _is_other_header(
+    row: Sequence[str], header: Sequence[str], above: Collection[tuple[str, ...]]
+) -> bool:
+    """True for a line that also stands above the table, or a header of another unit or of feed-in."""
     words = _trimmed(row)
+    if tuple(words) in above:
+        return True
     if len(words) != len(header) or any(cell_kind(cell) != "word" for cell in words):
         return False
     one, two = " ".join(header), " ".join(words)

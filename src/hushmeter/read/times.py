@@ -37,7 +37,7 @@ MONTH_FIRST = (
 )
 # A dash between a date and its clock: 13/6/2023-14:00 has no offset.
 DASHED = r"^\s*(?P<a>\d{1,2})[-/.](?P<b>\d{1,2})[-/.](?P<c>\d{4})-" + CLOCK + r"(?P<z>Z)?\s*$"
-RANGE = re.compile(r"(.*\d)\s*(?:\bto\b|\s-\s|–|(?<=\d)-(?=\d{1,2}:))\s*(.*\d.*)")
+RANGE = re.compile(r"(.*\dZ?)\s*(?:\bto\b|\s-\s|–|/(?=\d{4}-)|(?<=\d)-(?=\d{1,2}:))\s*(.*\d.*)")
 OFFSET = re.compile(r"\d[-/.]\d.*\d-(?:0?\d|1[0-2]):(?:00|30)$")
 DIGITS = {8: (1, 1, 1), 10: (1, 1, 1, 1), 12: (1, 1, 1, 1, 1), 14: (1, 1, 1, 1, 1, 1)}
 MANY_BACK = 0.1
