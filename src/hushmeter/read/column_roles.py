@@ -235,7 +235,7 @@ def _refuse_beside(task: Task, plan: Plan, lines: Sequence[str]) -> None:
     known = known or any(stated_unit(line) for line in lines)
     for line in lines:
         key, colon, value = line.partition(": ")
-        named = has_word(key, "registers" if colon else "directions")
+        named = has_word(key, "registers") if colon else has_word(key, "directions")
         flow = read_meaning(value or line).flow if named else ""
         if not known and has_word(line, "peak"):
             flow = "peak"

@@ -371,7 +371,11 @@ def load_table(task: Task, texts: Collection[str] = ()) -> RawTable:
 def whole_table(task: Task, raw: RawTable) -> RawTable:
     """The table with the rows of its further blocks, and without empty rows."""
     data, notes = _joined(task, raw)
-    raw = replace(raw, data=_without_empty_rows(data), blocks=(), notes=notes)
+    raw = _below_each_other(replace(raw, data=data, blocks=(), notes=notes))
+    raw = replace(raw, data=_without_empty_rows(raw.data))
+    if len(set(raw.context)) == 1:
+        # What stands above all columns is no part of the name of one.
+        raw = replace(raw, context=(), preamble=(*raw.preamble, raw.context[0]))
     raw = _with_dates_of_headings(task, raw)
     if raw.data.num_rows == 0:
         raise task.error(
@@ -456,6 +460,21 @@ def _drawn_block(task: Task, raw: RawTable) -> Any | None:
     if not all(np.allclose(own, balance, atol=BALANCE_ROUNDING, equal_nan=True) for own in rest):
         return None
     return (raw, *raw.blocks)[drawn[0]].data
+
+
+def _below_each_other(raw: RawTable) -> RawTable:
+    """Two tables of the same columns that stand beside each other, one below the other."""
+    import pyarrow as pa
+
+    names, half = raw.data.column_names, raw.data.num_columns // 2
+    twice = [*names[:half], *(f"{name}_2" for name in names[:half])]
+    if half < 2 or twice != names or raw.context[:half] != raw.context[half:]:
+        return raw
+    halves = [
+        raw.data.select(part).rename_columns(names[:half]) for part in (names[:half], names[half:])
+    ]
+    data = pa.concat_tables(halves, promote_options="permissive")
+    return replace(raw, data=data, context=raw.context[:half])
 
 
 def _with_dates_of_headings(task: Task, raw: RawTable) -> RawTable:

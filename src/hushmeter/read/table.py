@@ -164,7 +164,9 @@ def _ask_unit(task: Task, plan: Plan, times: IntArray, values: FloatArray) -> Da
         return _ask_counter(task, plan)
     steps = np.diff(ascending(times))
     hours = float(np.median(steps)) / HOUR if steps.size else 1.0
-    mean = float(np.mean(np.diff(ordered) if plan.counter else ordered)) if ordered.size > 1 else 0.0
+    mean = (
+        float(np.mean(np.diff(ordered) if plan.counter else ordered)) if ordered.size > 1 else 0.0
+    )
     answers = [] if plan.counter else [("W", mean), ("kW", 1e3 * mean)]
     answers += [("Wh", mean / hours), ("kWh", 1e3 * mean / hours)]
     means = ", ".join(f"{format_watts(watts)} if they are in {unit}" for unit, watts in answers)

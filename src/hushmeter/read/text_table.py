@@ -456,7 +456,10 @@ def _is_reading(row: Sequence[str], frame: Frame, path: Path) -> bool:
 def _is_other_header(
     row: Sequence[str], header: Sequence[str], above: Collection[tuple[str, ...]]
 ) -> bool:
-    """True for a line that also stands above the table, or a header of another unit or of feed-in."""
+    """True for a line that also stands above the table, or another header of words.
+
+    Such a header is as long as the first one, and names another unit or feed-in.
+    """
     words = _trimmed(row)
     if tuple(words) in above:
         return True
