@@ -756,11 +756,12 @@ def times_of_day(names: Sequence[str]) -> tuple[list[int], IntArray] | None:
             return places, minutes.astype(np.int64) * 60 * SECOND
         return None
     matches = [(i, NUMBERED.fullmatch(name.strip())) for i, name in enumerate(names)]
-    numbered = [(i, int(match[1])) for i, match in matches if match is not None]
-    places, counts = [i for i, _ in numbered], [number for _, number in numbered]
-    for first in (0, 1):
-        size = DAY_NS // LONG_DAYS.get(len(counts), max(len(counts), 1))
-        known = len(counts) in (*WHOLE_DAYS, *LONG_DAYS)
-        if known and counts == list(range(first, first + len(counts))):
+    numbered = [(i, match) for i, match in matches if match is not None]
+    # Beside numbers alone, numbers behind a letter are marks of the values.
+    for group in (numbered, [(i, match) for i, match in numbered if match.start(1) == 0]):
+        places, counts = [i for i, _ in group], [int(match[1]) for _, match in group]
+        known = len(counts) in (*WHOLE_DAYS, *LONG_DAYS) and counts[0] in (0, 1)
+        if known and counts == list(range(counts[0], counts[0] + len(counts))):
+            size = DAY_NS // LONG_DAYS.get(len(counts), len(counts))
             return places, size * np.arange(len(counts), dtype=np.int64)
     return None

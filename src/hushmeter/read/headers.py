@@ -34,6 +34,7 @@ OBIS = re.compile(
 )
 RUN = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{2,}")  # Japanese, Chinese, Korean
 GENERIC = ("generic", "import", "use", "total", "mains", "homes", "tariff", "phase", "counter")
+COUNTED = re.compile(r"(?<!\d)0\d\d+")
 LARGEST_AMPERES = 250.0
 RAE_HOUSE_1_COLUMNS = 24
 
@@ -311,7 +312,10 @@ def _part(name: str, obis: re.Match[str] | None) -> str:
         return "phase"
     if has_word(name, "total") or (obis is not None and obis[3] == "0" and obis[2] == "8"):
         return "total"
-    if has_word(name, "tariff") or (obis is not None and obis[2] == "8"):
+    # A number with zeros before it counts meters or clients, and no tariffs: MT_001.
+    if (has_word(name, "tariff") and not COUNTED.search(name)) or (
+        obis is not None and obis[2] == "8"
+    ):
         return "tariff"
     return ""
 
