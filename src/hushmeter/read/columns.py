@@ -288,7 +288,8 @@ def _text_kind(task: Task, column: Column) -> str:
     if numbers and (stated or half or odd.sum() <= 0.1 * odd.size):
         return "number"
     sample = data.slice(0, SAMPLE)
-    if stated:
+    # A unit above several columns does not make text a quantity.
+    if find_unit(column.name) or column.cell_unit:
         return "text"
     if read_clock(sample) is not None:
         return "clock"
@@ -373,9 +374,6 @@ def whole_table(task: Task, raw: RawTable) -> RawTable:
     data, notes = _joined(task, raw)
     raw = _below_each_other(replace(raw, data=data, blocks=(), notes=notes))
     raw = replace(raw, data=_without_empty_rows(raw.data))
-    if len(set(raw.context)) == 1:
-        # What stands above all columns is no part of the name of one.
-        raw = replace(raw, context=(), preamble=(*raw.preamble, raw.context[0]))
     raw = _with_dates_of_headings(task, raw)
     if raw.data.num_rows == 0:
         raise task.error(
@@ -479,26 +477,21 @@ def _below_each_other(raw: RawTable) -> RawTable:
 
 def _with_dates_of_headings(task: Task, raw: RawTable) -> RawTable:
     """Times of the day under rows that hold a date alone, with a column of these dates."""
-    table = raw.data
-    clocks = {i: read_clock(column) for i, column in enumerate(table.columns) if is_text(column)}
-    place, found = next(((i, clock) for i, clock in clocks.items() if clock), (0, None))
-    if found is None or found[1].all() or found[1][0]:
+    clocks = [(i, read_clock(c)) for i, c in enumerate(raw.data.columns) if is_text(c)]
+    place, clock = next((pair for pair in clocks if pair[1] is not None), (0, None))
+    if clock is None or clock[1].all() or clock[1][0]:
         return raw
-    texts = one_array(table.column(place))
-    headings = np.flatnonzero(~found[1])
-    alone = all(c.take(arrow_array(headings)).null_count == headings.size
-                for i, c in enumerate(table.columns) if i != place)  # fmt: skip
-    try:
-        dated = alone and read_stamps(texts.take(arrow_array(headings)), task.path).dates_only
-    except DataError:
+    headings = np.flatnonzero(~clock[1])
+    above = raw.data.take(arrow_array(headings))
+    empty = all(c.null_count == len(c) for i, c in enumerate(above.columns) if i != place)
+    written = Column("date", "", above.column(place), raw.decimal)
+    if not empty or _kind(task, written) != "date":
         return raw
-    if not dated:
-        return raw
-    last = headings[np.searchsorted(headings, np.arange(len(texts)), side="right") - 1]
-    name, *_ = unique_names([f"{table.column_names[place]} (date)", *table.column_names])
-    data = table.append_column(name, texts.take(arrow_array(last)))
-    context = (*raw.context, "") if raw.context else ()
-    return replace(raw, data=data.take(arrow_array(np.flatnonzero(found[1]))), context=context)
+    last = np.searchsorted(headings, np.flatnonzero(clock[1])) - 1
+    data = raw.data.take(arrow_array(np.flatnonzero(clock[1])))
+    name, *_ = unique_names(["date", *data.column_names])
+    data = data.append_column(name, one_array(written.data).take(arrow_array(last)))
+    return replace(raw, data=data, context=(*raw.context, "") if raw.context else ())
 
 
 def _without_empty_rows(table: Any) -> Any:
@@ -692,12 +685,9 @@ def spread_days(task: Task, columns: Sequence[Column]) -> tuple[list[Column], Ra
         dates = [
             c for c in [find_named(task, columns, task.options.time_column)] if c.kind == "date"
         ]
-    if not dates:
+    places = times_of_day([c.name for c in columns]) if dates else None
+    if places is None:
         return None
-    found = times_of_day([c.name for c in columns])
-    if found is None:
-        return None
-    places, offsets = found
     cells = [columns[i] for i in places]
     asked = (task.options.value_column or "").strip().lower()
     if asked and asked in {c.name.strip().lower() for c in columns} - {
@@ -708,20 +698,15 @@ def spread_days(task: Task, columns: Sequence[Column]) -> tuple[list[Column], Ra
         return None
     stamps = read_stamps(dates[0].data, task.path, task.options.tz)
     order = np.argsort(stamps.ns, kind="stable")
-    moments = (stamps.ns[order, None] + offsets[None, :]).ravel()
-    good = np.repeat(stamps.good[order], offsets.size)
     values = np.column_stack([c.numbers(task) for c in cells])[order].ravel()
-    rows = np.repeat(order, offsets.size)
+    number = np.tile(np.arange(len(cells)) + 1.0, order.size)
     # The last hour of a day of 25 hours is empty on all other days.
-    there = np.flatnonzero(np.isfinite(values) | np.tile(offsets < DAY_NS, order.size))
-    moments, good, values, rows = moments[there], good[there], values[there], rows[there]
+    there = np.isfinite(values) | (number <= LONG_DAYS.get(len(cells), len(cells)))
+    values, number = values[there], number[there]
+    rows = arrow_array(np.repeat(order, len(cells))[there])
     unit = find_unit(" ".join(f"{c.context} {c.name}" for c in cells[:1]))
-    times = [Column("start", "", arrow_array(moments.astype("datetime64[ns]"), ~good), ".", "time")]
-    if offsets.size in LONG_DAYS:
-        # Hours of a day of 25 are counted from midnight, and not named by the clock.
-        number = np.tile(np.arange(offsets.size) + 1.0, order.size)[there]
-        times = [replace(dates[0], data=dates[0].data.take(arrow_array(rows))),
-                 Column("hour", "", arrow_array(number), ".", "number")]  # fmt: skip
+    date = replace(dates[0], data=dates[0].data.take(rows))
+    hour = Column("hour", "", arrow_array(number), ".", "number", counts_hours=True)
     value = Column(
         f"values ({unit})" if unit else "values", "", arrow_array(values), ".",
         "number",
@@ -730,9 +715,9 @@ def spread_days(task: Task, columns: Sequence[Column]) -> tuple[list[Column], Ra
     inside = range(min(places), max(places) + 2)
     kept = [c for i, c in enumerate(columns) if c is not dates[0]
             and not (i in places or (i in inside and c.kind == "text"))]  # fmt: skip
-    keys = [replace(c, data=c.data.take(arrow_array(rows))) for c in kept if c.kind == "text"
+    keys = [replace(c, data=c.data.take(rows)) for c in kept if c.kind == "text"
             or (c.kind == "number" and c.names_meter)]  # fmt: skip
-    table = [*times, value, *keys]
+    table = [date, hour, value, *keys]
     data = pa.table([c.data for c in table], names=[c.name for c in table])
     return table, RawTable(data, kind="table with one row for each day")
 
@@ -743,25 +728,23 @@ def _minutes(clock: re.Match[str]) -> int:
     return (hour % 12 + 12 * (half == "p") if half else hour) * 60 + int(clock[2])
 
 
-def times_of_day(names: Sequence[str]) -> tuple[list[int], IntArray] | None:
-    """Columns that are times of a day, and their starts after midnight [ns]."""
+def times_of_day(names: Sequence[str]) -> list[int] | None:
+    """Columns that are the intervals of a day, from midnight on."""
     clocks = [(i, HEADER_CLOCK.match(name)) for i, name in enumerate(names)]
     timed = [(i, _minutes(match)) for i, match in clocks if match is not None]
     if len(timed) in WHOLE_DAYS:
-        places, minutes = [i for i, _ in timed], np.array([m for _, m in timed])
         step = 1440 // len(timed)
-        if minutes[0] == step and minutes[-1] in (0, 1440):
-            minutes = np.where(minutes == 0, 1440, minutes) - step
-        if (minutes == step * np.arange(len(timed))).all():
-            return places, minutes.astype(np.int64) * 60 * SECOND
+        minutes = [minute for _, minute in timed]
+        ends = [*range(step, 1440, step), 0]
+        if minutes in (list(range(0, 1440, step)), ends, [*ends[:-1], 1440]):
+            return [i for i, _ in timed]
         return None
     matches = [(i, NUMBERED.fullmatch(name.strip())) for i, name in enumerate(names)]
     numbered = [(i, match) for i, match in matches if match is not None]
     # Beside numbers alone, numbers behind a letter are marks of the values.
     for group in (numbered, [(i, match) for i, match in numbered if match.start(1) == 0]):
-        places, counts = [i for i, _ in group], [int(match[1]) for _, match in group]
+        counts = [int(match[1]) for _, match in group]
         known = len(counts) in (*WHOLE_DAYS, *LONG_DAYS) and counts[0] in (0, 1)
         if known and counts == list(range(counts[0], counts[0] + len(counts))):
-            size = DAY_NS // LONG_DAYS.get(len(counts), len(counts))
-            return places, size * np.arange(len(counts), dtype=np.int64)
+            return [i for i, _ in group]
     return None

@@ -149,12 +149,16 @@ def table_of_rows(
     above = {tuple(_trimmed(row)) for row in sample[: frame.header] if len(_trimmed(row)) > 1}
     blocks: list[list[Sequence[object]]] = [[]]
     left, foreign = 0, False
-    for row in cells[frame.first :]:
+    for i, row in enumerate(cells[frame.first :], frame.first + 1):
         written = _texts(row)
+        # Lines above the table that stand again, and a header soon after them, begin another one.
+        again = tuple(_trimmed(written)) in above and any(
+            _kinds_of(_texts(later)) == {"word"} for later in cells[i : i + len(above)]
+        )
         if header is not None and _trimmed(written) == header:
             blocks.append([])
             foreign = False
-        elif foreign or (header is not None and _is_other_header(written, header, above)):
+        elif foreign or again or (header is not None and _is_other_header(written, header)):
             foreign = True
             left += 1
         elif _is_reading(written, frame, path):
@@ -218,6 +222,11 @@ def cell_kind(text: str) -> str:
     if NUMBER.fullmatch(text) and not DOTTED.fullmatch(text):
         return "number"
     return "time" if _time().fullmatch(text) else "word"
+
+
+def _kinds_of(row: Sequence[str]) -> set[str]:
+    """The kinds of the filled cells of a row."""
+    return {cell_kind(cell) for cell in row if cell}
 
 
 @cache
@@ -453,17 +462,10 @@ def _is_reading(row: Sequence[str], frame: Frame, path: Path) -> bool:
     return True
 
 
-def _is_other_header(
-    row: Sequence[str], header: Sequence[str], above: Collection[tuple[str, ...]]
-) -> bool:
-    """True for a line that also stands above the table, or another header of words.
-
-    Such a header is as long as the first one, and names another unit or feed-in.
-    """
+def _is_other_header(row: Sequence[str], header: Sequence[str]) -> bool:
+    """True for a row of words, as long as the header, of another unit or of feed-in."""
     words = _trimmed(row)
-    if tuple(words) in above:
-        return True
-    if len(words) != len(header) or any(cell_kind(cell) != "word" for cell in words):
+    if len(words) != len(header) or _kinds_of(words) != {"word"}:
         return False
     one, two = " ".join(header), " ".join(words)
     flows = [read_meaning(text).flow for text in (one, two)]
