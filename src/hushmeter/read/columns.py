@@ -172,16 +172,12 @@ def classify(task: Task, raw: RawTable) -> list[Column]:
 
 def _with_joined_date(columns: list[Column]) -> list[Column]:
     """A year, a month and a day in three columns as one column of dates."""
-    parts = [
-        next((c for c in columns if c.kind == "number" and len(split_words(c.name)) == 1
-              and has_word(c.name, part)), None) for part in ("year", "month", "day")
-    ]  # fmt: skip
-    found = [c for c in parts if c is not None]
-    if len(found) < 3 or any(c.kind in ("time", "date", "range") for c in columns):
+    parts = ("year", "month", "day")
+    named = [c for c in columns if c.kind == "number" and len(split_words(c.name)) == 1]
+    found = [column for part in parts for column in named if has_word(column.name, part)]
+    if len(found) != len(parts) or any(c.kind in ("time", "date", "range") for c in columns):
         return columns
     numbers = [to_numbers(c.data, c.decimal)[0] for c in found]
-    if not all(np.isfinite(own).all() and (own == np.floor(own)).all() for own in numbers):
-        return columns
     texts = [f"{y:04.0f}-{m:02.0f}-{d:02.0f}" for y, m, d in zip(*numbers, strict=True)]
     date = Column("date", "", arrow_array(texts), ".", "date")
     return [date, *(c for c in columns if c not in found)]
