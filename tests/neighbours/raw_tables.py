@@ -96,9 +96,9 @@ class TableChannels:
 
     def _day_rows(self, names: Sequence[str]) -> Layout:
         """One row for each day: the columns are times of the day."""
-        found = times_of_day(names)
-        assert found is not None
-        places, count = found[0], len(found[0])
+        places = times_of_day(names)
+        assert places is not None
+        count = len(places)
         moments = self.seconds(self.parts[0])
         cells = [(int(self.rows[k // count]), places[k % count]) for k in self.parts[0].tolist()]
         length = self.public.interval_s

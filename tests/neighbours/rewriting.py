@@ -301,9 +301,11 @@ class RawFile:
         def seconds(mine: IntArray) -> FloatArray:
             moments = clock.ns[mine]
             if not clock.aware:
-                moments = to_utc(moments, zone)[0]
-                if clock.after_midnight is not None:
-                    moments = moments + clock.after_midnight[mine]
+                # Hours that are counted from midnight are hours of UTC.
+                after = np.asarray(
+                    0 if clock.after_midnight is None else clock.after_midnight[mine]
+                )
+                moments = to_utc(moments - after, zone)[0] + after
             shift = interval if stamp == "end" and not plan.counter else 0.0
             return moments / 1e9 - shift
 

@@ -99,7 +99,7 @@ def test_the_rules_name_every_list_and_no_other():
                 used.update(names)
     # The rules also take these from their own lists of names.
     used |= {"gas", "water", "heat", "export", "battery", "production", "generic"}
-    used |= {"energy_names", "power_names"}
+    used |= {"energy_names", "power_names", "year", "month", "day"}
     used |= {
         "weak_export",
         "weak_battery",

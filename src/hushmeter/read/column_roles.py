@@ -241,8 +241,9 @@ def _refuse_beside(task: Task, plan: Plan, lines: Sequence[str]) -> None:
     known = any(c.meaning.unit or c.meaning.flow in ("import", "use") for c in read)
     known = known or any(stated_unit(line) for line in lines)
     for line in lines:
-        key, _, value = line.partition(": ")
-        flow = read_meaning(value).flow if has_word(key, "registers") else ""
+        key, colon, value = line.partition(": ")
+        named = has_word(key, "registers") if colon else has_word(key, "directions")
+        flow = read_meaning(value or line).flow if named else ""
         if not known and has_word(line, "peak"):
             flow = "peak"
         elif not known and has_word(line, "cost"):
@@ -495,6 +496,9 @@ def _best_group(wanted: Sequence[Column]) -> list[Column]:
         # Beside solar panels, use and import differ; elsewhere they are two words for one thing.
         apart = len({c.meaning.counter for c in stated}) == 1
         pool = imports if imports and len(imports) < len(stated) and apart else stated
+        # A tariff without a direction is one of the meter's, as the named ones are.
+        tariffs = [c for c in has_net if not c.meaning.flow and c.meaning.part == "tariff"]
+        pool = [*pool, *(c for c in tariffs if c.meaning.unit == pool[0].meaning.unit is not None)]
     elif mains:
         pool = mains
     intervals = [c for c in pool if not c.meaning.counter]

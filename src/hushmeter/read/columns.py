@@ -50,6 +50,10 @@ BALANCE_ROUNDING = 0.02
 # No counter of a home shows more, in whatever unit; sums of such numbers stay finite.
 LARGEST_NUMBER = 1e15
 DAY_NS = SECONDS_PER_DAY * SECOND
+# The lists of words of headers of times, and what such a time is
+ROLES = {"other_times": "other", "middles": "middle", "ends": "end", "starts": "start"}
+# How many intervals a day has, and one of 25 hours has
+WHOLE_DAYS, LONG_DAYS = (24, 48, 96, 288), {25: 24, 50: 48, 100: 96, 300: 288}
 HEADER_CLOCK = re.compile(r"(?i)\D*?(\d{1,2})[:.h](\d{2})(?::\d{2})?(?!\d)\s*(?:([ap])\.?m)?")
 NUMBERED = re.compile(r"(?i)(?:[a-z]{1,8}[ _.]*){0,3}0*(\d{1,3})(?:[ _]*\(?k?wh\)?)?")
 
@@ -79,8 +83,7 @@ class Column:
     @property
     def role(self) -> str:
         """For times: "start", "middle", "end", "other" (such as a date of revision) or "plain"."""
-        lists = {"other_times": "other", "middles": "middle", "ends": "end", "starts": "start"}
-        return next((role for words, role in lists.items() if has_word(self.name, words)), "plain")
+        return next((role for words, role in ROLES.items() if has_word(self.name, words)), "plain")
 
     @property
     def names_meter(self) -> bool:
@@ -162,8 +165,22 @@ def classify(task: Task, raw: RawTable) -> list[Column]:
         if column.kind == "number" and is_unix(column) and _are_dates(task, column):
             column.kind = "date"
         columns.append(column)
+    columns = _with_joined_date(columns)
     _find_hours(columns)
     return _with_directions(columns)
+
+
+def _with_joined_date(columns: list[Column]) -> list[Column]:
+    """A year, a month and a day in three columns as one column of dates."""
+    parts = ("year", "month", "day")
+    named = [c for c in columns if c.kind == "number" and len(split_words(c.name)) == 1]
+    found = [column for part in parts for column in named if has_word(column.name, part)]
+    if len(found) != len(parts) or any(c.kind in ("time", "date", "range") for c in columns):
+        return columns
+    numbers = [to_numbers(c.data, c.decimal)[0] for c in found]
+    texts = [f"{y:04.0f}-{m:02.0f}-{d:02.0f}" for y, m, d in zip(*numbers, strict=True)]
+    date = Column("date", "", arrow_array(texts), ".", "date")
+    return [date, *(c for c in columns if c not in found)]
 
 
 def _find_hours(columns: Sequence[Column]) -> None:
@@ -267,7 +284,8 @@ def _text_kind(task: Task, column: Column) -> str:
     if numbers and (stated or half or odd.sum() <= 0.1 * odd.size):
         return "number"
     sample = data.slice(0, SAMPLE)
-    if stated:
+    # A unit above several columns does not make text a quantity.
+    if find_unit(column.name) or column.cell_unit:
         return "text"
     if read_clock(sample) is not None:
         return "clock"
@@ -292,11 +310,12 @@ def is_unix(column: Column) -> bool:
         return False
     if has_word(column.name, "circuits") or column.meaning.flow == "price":
         return False
-    if has_word(column.name, "stamps"):
-        # "Usage date" is a time, and "usage by day" is none.
-        return column.meaning.flow not in ("import", "use") or _are_as_large_as_times(column)
-    weak = has_word(column.name, "weak_stamps") and not has_word(column.name, "values")
-    return weak and _are_as_large_as_times(column)
+    weak = has_word(column.name, "weak_stamps", *ROLES) and not has_word(column.name, "values")
+    # "Usage date" is a time, and "usage by day" is none.
+    plain = has_word(column.name, "stamps")
+    return (plain and not column.meaning.flow) or (
+        (plain or weak) and _are_as_large_as_times(column)
+    )
 
 
 def is_nameless_time(column: Column) -> bool:
@@ -349,7 +368,9 @@ def load_table(task: Task, texts: Collection[str] = ()) -> RawTable:
 def whole_table(task: Task, raw: RawTable) -> RawTable:
     """The table with the rows of its further blocks, and without empty rows."""
     data, notes = _joined(task, raw)
-    raw = replace(raw, data=_without_empty_rows(data), blocks=(), notes=notes)
+    raw = _below_each_other(replace(raw, data=data, blocks=(), notes=notes))
+    raw = replace(raw, data=_without_empty_rows(raw.data))
+    raw = _with_dates_of_headings(task, raw)
     if raw.data.num_rows == 0:
         raise task.error(
             f"holds no readings, only the columns {', '.join(raw.data.column_names[:8])}."
@@ -433,6 +454,40 @@ def _drawn_block(task: Task, raw: RawTable) -> Any | None:
     if not all(np.allclose(own, balance, atol=BALANCE_ROUNDING, equal_nan=True) for own in rest):
         return None
     return (raw, *raw.blocks)[drawn[0]].data
+
+
+def _below_each_other(raw: RawTable) -> RawTable:
+    """Two tables of the same columns that stand beside each other, one below the other."""
+    import pyarrow as pa
+
+    names, half = raw.data.column_names, raw.data.num_columns // 2
+    twice = [*names[:half], *(f"{name}_2" for name in names[:half])]
+    if half < 2 or twice != names or raw.context[:half] != raw.context[half:]:
+        return raw
+    halves = [
+        raw.data.select(part).rename_columns(names[:half]) for part in (names[:half], names[half:])
+    ]
+    data = pa.concat_tables(halves, promote_options="permissive")
+    return replace(raw, data=data, context=raw.context[:half])
+
+
+def _with_dates_of_headings(task: Task, raw: RawTable) -> RawTable:
+    """Times of the day under rows that hold a date alone, with a column of these dates."""
+    clocks = [(i, read_clock(c)) for i, c in enumerate(raw.data.columns) if is_text(c)]
+    place, clock = next((pair for pair in clocks if pair[1] is not None), (0, None))
+    if clock is None or clock[1].all() or clock[1][0]:
+        return raw
+    headings = np.flatnonzero(~clock[1])
+    above = raw.data.take(arrow_array(headings))
+    empty = all(c.null_count == len(c) for i, c in enumerate(above.columns) if i != place)
+    written = Column("date", "", above.column(place), raw.decimal)
+    if not empty or _kind(task, written) != "date":
+        return raw
+    last = np.searchsorted(headings, np.flatnonzero(clock[1])) - 1
+    data = raw.data.take(arrow_array(np.flatnonzero(clock[1])))
+    name, *_ = unique_names(["date", *data.column_names])
+    data = data.append_column(name, one_array(written.data).take(arrow_array(last)))
+    return replace(raw, data=data, context=(*raw.context, "") if raw.context else ())
 
 
 def _without_empty_rows(table: Any) -> Any:
@@ -562,10 +617,9 @@ def _add_number(clock: RowTimes, column: Column, dates: IntArray) -> None:
     clock.good &= np.isfinite(values)
     known = values[clock.good]
     largest, smallest = int(known.max(initial=0)), int(known.min(initial=300))
-    last = largest in (24, 25, 48, 50, 96, 100, 288, 300)
+    last = largest in (*WHOLE_DAYS, *LONG_DAYS)
     from_one = smallest >= 1 and (last or column.role == "end")
-    a_day = next(n for n in (25, 50, 100, 300) if largest < n + 1)
-    a_day = {25: 24, 50: 48, 100: 96, 300: 288}[a_day]
+    a_day = next(LONG_DAYS[n] for n in LONG_DAYS if largest < n + 1)
     size = DAY_NS // a_day
     after = (np.where(clock.good, values, 0).astype(np.int64) - from_one) * size
     clock.ns = clock.written = dates + after
@@ -627,12 +681,9 @@ def spread_days(task: Task, columns: Sequence[Column]) -> tuple[list[Column], Ra
         dates = [
             c for c in [find_named(task, columns, task.options.time_column)] if c.kind == "date"
         ]
-    if not dates:
+    places = times_of_day([c.name for c in columns]) if dates else None
+    if places is None:
         return None
-    found = times_of_day([c.name for c in columns])
-    if found is None:
-        return None
-    places, offsets = found
     cells = [columns[i] for i in places]
     asked = (task.options.value_column or "").strip().lower()
     if asked and asked in {c.name.strip().lower() for c in columns} - {
@@ -643,12 +694,15 @@ def spread_days(task: Task, columns: Sequence[Column]) -> tuple[list[Column], Ra
         return None
     stamps = read_stamps(dates[0].data, task.path, task.options.tz)
     order = np.argsort(stamps.ns, kind="stable")
-    moments = (stamps.ns[order, None] + offsets[None, :]).ravel()
-    good = np.repeat(stamps.good[order], offsets.size)
     values = np.column_stack([c.numbers(task) for c in cells])[order].ravel()
-    rows = np.repeat(order, offsets.size)
+    number = np.tile(np.arange(len(cells)) + 1.0, order.size)
+    # The last hour of a day of 25 hours is empty on all other days.
+    there = np.isfinite(values) | (number <= LONG_DAYS.get(len(cells), len(cells)))
+    values, number = values[there], number[there]
+    rows = arrow_array(np.repeat(order, len(cells))[there])
     unit = find_unit(" ".join(f"{c.context} {c.name}" for c in cells[:1]))
-    time = Column("start", "", arrow_array(moments.astype("datetime64[ns]"), ~good), ".", "time")
+    date = replace(dates[0], data=dates[0].data.take(rows))
+    hour = Column("hour", "", arrow_array(number), ".", "number", counts_hours=True)
     value = Column(
         f"values ({unit})" if unit else "values", "", arrow_array(values), ".",
         "number",
@@ -657,9 +711,9 @@ def spread_days(task: Task, columns: Sequence[Column]) -> tuple[list[Column], Ra
     inside = range(min(places), max(places) + 2)
     kept = [c for i, c in enumerate(columns) if c is not dates[0]
             and not (i in places or (i in inside and c.kind == "text"))]  # fmt: skip
-    keys = [replace(c, data=c.data.take(arrow_array(rows))) for c in kept if c.kind == "text"
+    keys = [replace(c, data=c.data.take(rows)) for c in kept if c.kind == "text"
             or (c.kind == "number" and c.names_meter)]  # fmt: skip
-    table = [time, value, *keys]
+    table = [date, hour, value, *keys]
     data = pa.table([c.data for c in table], names=[c.name for c in table])
     return table, RawTable(data, kind="table with one row for each day")
 
@@ -670,23 +724,23 @@ def _minutes(clock: re.Match[str]) -> int:
     return (hour % 12 + 12 * (half == "p") if half else hour) * 60 + int(clock[2])
 
 
-def times_of_day(names: Sequence[str]) -> tuple[list[int], IntArray] | None:
-    """Columns that are times of a day, and their starts after midnight [ns]."""
+def times_of_day(names: Sequence[str]) -> list[int] | None:
+    """Columns that are the intervals of a day, from midnight on."""
     clocks = [(i, HEADER_CLOCK.match(name)) for i, name in enumerate(names)]
     timed = [(i, _minutes(match)) for i, match in clocks if match is not None]
-    if len(timed) in (24, 25, 48, 50, 96, 100, 288, 300):
-        places, minutes = [i for i, _ in timed], np.array([m for _, m in timed])
-        step = 1440 // {25: 24, 50: 48, 100: 96, 300: 288}.get(len(timed), len(timed))
-        if minutes[0] == step and minutes[-1] in (0, 1440):
-            minutes = np.where(minutes == 0, 1440, minutes) - step
-        if len(timed) in (24, 48, 96, 288) and (minutes == step * np.arange(len(timed))).all():
-            return places, minutes.astype(np.int64) * 60 * SECOND
+    if len(timed) in WHOLE_DAYS:
+        step = 1440 // len(timed)
+        minutes = [minute for _, minute in timed]
+        ends = [*range(step, 1440, step), 0]
+        if minutes in (list(range(0, 1440, step)), ends, [*ends[:-1], 1440]):
+            return [i for i, _ in timed]
         return None
     matches = [(i, NUMBERED.fullmatch(name.strip())) for i, name in enumerate(names)]
-    numbered = [(i, int(match[1])) for i, match in matches if match is not None]
-    places, counts = [i for i, _ in numbered], [number for _, number in numbered]
-    for first in (0, 1):
-        if len(counts) in (24, 48, 96, 288) and counts == list(range(first, first + len(counts))):
-            size = DAY_NS // len(counts)
-            return places, size * np.arange(len(counts), dtype=np.int64)
+    numbered = [(i, match) for i, match in matches if match is not None]
+    # Beside numbers alone, numbers behind a letter are marks of the values.
+    for group in (numbered, [(i, match) for i, match in numbered if match.start(1) == 0]):
+        counts = [int(match[1]) for _, match in group]
+        known = len(counts) in (*WHOLE_DAYS, *LONG_DAYS) and counts[0] in (0, 1)
+        if known and counts == list(range(counts[0], counts[0] + len(counts))):
+            return [i for i, _ in group]
     return None

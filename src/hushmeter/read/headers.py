@@ -32,7 +32,9 @@ WATT_HOURS = re.compile(
 OBIS = re.compile(
     r"(?<![\d.])([12])(?:[.:_-]?(?=[78])|[.:_-](?=29[.:_-]))(7|8|29)[.:_-]?([0-4])(?!\d)"
 )
+RUN = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{2,}")  # Japanese, Chinese, Korean
 GENERIC = ("generic", "import", "use", "total", "mains", "homes", "tariff", "phase", "counter")
+COUNTED = re.compile(r"(?<!\d)0\d\d+")
 LARGEST_AMPERES = 250.0
 RAE_HOUSE_1_COLUMNS = 24
 
@@ -111,9 +113,11 @@ def _pattern(lists: tuple[str, ...]) -> re.Pattern[str]:
 
 def _any_of(words: str) -> re.Pattern[str]:
     """A pattern of the words of a list; see words.toml for its marks."""
+    # Scripts without blanks between words write them in one run.
+    marked = (f"*{word}*" if RUN.fullmatch(word) else word for word in words.split())
     parts = [
         r"\S*" * word.startswith("*") + re.escape(word.strip("*").replace("_", " "))
-        + (r"\S*" if word.endswith("*") else r"\d*") for word in words.split()
+        + (r"\S*" if word.endswith("*") else r"\d*") for word in marked
     ]  # fmt: skip
     return re.compile(rf"(?<!\S)(?:{'|'.join(parts)})(?!\S)")
 
@@ -308,7 +312,10 @@ def _part(name: str, obis: re.Match[str] | None) -> str:
         return "phase"
     if has_word(name, "total") or (obis is not None and obis[3] == "0" and obis[2] == "8"):
         return "total"
-    if has_word(name, "tariff") or (obis is not None and obis[2] == "8"):
+    # A number with zeros before it counts meters or clients, and no tariffs: MT_001.
+    if (has_word(name, "tariff") and not COUNTED.search(name)) or (
+        obis is not None and obis[2] == "8"
+    ):
         return "tariff"
     return ""
 

@@ -624,7 +624,7 @@ def _refuse_fall(task: Task, counter: FloatArray, moments: IntArray, name: str) 
         when = iso(np.datetime64(int(moments[int(np.argmin(rise))]), "ns"))
         raise task.error(
             f": the counter ({name}) falls after {when}, as it does when a meter is "
-            "exchanged; cut the file there, or leave `counter=yes` out if it is no counter."
+            "exchanged: cut the file there, or state that it is no counter (`counter=no`)."
         )
 
 

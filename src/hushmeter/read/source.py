@@ -21,7 +21,7 @@ from pkgutil import resolve_name
 from typing import Any, BinaryIO, NoReturn
 
 from hushmeter.errors import DataError, HushmeterError, InputError, TooLargeError
-from hushmeter.read.headers import find_source, has_word, split_words
+from hushmeter.read.headers import find_source, has_word
 from hushmeter.read.recording import Chooser, ReadOptions, Recording, Series, Task
 
 GZIP_MAGIC = b"\x1f\x8b"
@@ -180,9 +180,10 @@ def find_encoding(head: bytes) -> str:
 
 
 def _known_words(head: bytes, encoding: str) -> int:
-    """How many words of headers the first lines have in an encoding."""
-    words = set(split_words(head[:4096].decode(encoding, "replace")))
-    return sum(has_word(word, *HEADER_LISTS) for word in words)
+    """How many letters the words of headers have whose letters the encoding decides."""
+    text = head[:4096].decode(encoding, "replace")
+    words = set(re.findall(r"\w*[^\W\x00-\x7f]\w*", text))
+    return sum(len(word) for word in words if has_word(word, *HEADER_LISTS))
 
 
 if sys.platform == "win32":

@@ -16,7 +16,7 @@ import numpy as np
 from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.clock import SECOND, utc_times
 from hushmeter.errors import DataError
-from hushmeter.formatting import count_of
+from hushmeter.formatting import count_of, format_watts
 from hushmeter.read.column_roles import Plan, PlannedTable, plan_table
 from hushmeter.read.columns import (
     Column,
@@ -159,15 +159,30 @@ def _explain(
 
 def _ask_unit(task: Task, plan: Plan, times: IntArray, values: FloatArray) -> DataError:
     """The question for the unit, with the mean power that follows from every answer."""
+    ordered = values[np.argsort(times, kind="stable")]
+    if task.options.is_counter is None and not plan.counter and _only_rises(ordered):
+        return _ask_counter(task, plan)
     steps = np.diff(ascending(times))
     hours = float(np.median(steps)) / HOUR if steps.size else 1.0
-    mean = float(np.mean(np.diff(values) if plan.counter else values)) if values.size > 1 else 0.0
+    mean = (
+        float(np.mean(np.diff(ordered) if plan.counter else ordered)) if ordered.size > 1 else 0.0
+    )
     answers = [] if plan.counter else [("W", mean), ("kW", 1e3 * mean)]
     answers += [("Wh", mean / hours), ("kWh", 1e3 * mean / hours)]
-    means = ", ".join(f"{watts:.3g} W if they are {unit}" for unit, watts in answers)
+    means = ", ".join(f"{format_watts(watts)} if they are in {unit}" for unit, watts in answers)
+    names = ", kW, Wh or kWh" if not plan.counter else " or kWh"
     return task.error(
-        f"does not state the unit of {plan.value_names}: state it (`unit=W`, kW, Wh or kWh). "
-        f"The mean power is {means}; that of most homes is between 100 and 2000 W."
+        f"does not state the unit of {plan.value_names}: state it "
+        f"(`unit={answers[0][0]}`{names}). The mean power is {means}; most homes draw between "
+        "100 W and 2 kW on average."
+    )
+
+
+def _ask_counter(task: Task, plan: Plan) -> DataError:
+    """The question whether values that never fall are those of a counter."""
+    return task.error(
+        f": {plan.value_names} only rises, as the counter of a meter does: state whether "
+        "it is one (`counter=yes`, with the unit of its energy, or `counter=no`)."
     )
 
 
@@ -733,10 +748,7 @@ def refuse_implausible(task: Task, series: Series, plan: Plan, layout: Layout | 
         _refuse_restarts(task, plan, ordered, times)
     stated = layout is not None or any(c.meaning.unit in ("W", "kW") for c in plan.values)
     if not (series.counter or stated or task.options.is_counter is False) and _only_rises(ordered):
-        raise task.error(
-            f": {plan.value_names} only rises, as the counter of a meter does: state whether "
-            "it is one (`counter=yes`, with the unit of its energy, or `counter=no`)."
-        )
+        raise _ask_counter(task, plan)
     hours = _hours(series)
     rising = not series.counter and not stated and _only_rises(ordered)
     scale = series.factor / hours if series.energy else series.factor

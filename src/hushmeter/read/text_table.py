@@ -59,9 +59,9 @@ CLOCK = r"\d{1,2}[:.h]\d{2}(?:[:.]\d{2}(?:[.,]\d+)?)?(?:\s*[AaPp]\.?[Mm]\.?)?"
 TIME = (
     rf"(?:{DATE}(?:[T\s,]+{CLOCK})?|\d{{1,2}}:\d{{2}}(?::\d{{2}})?(?:\s*[AaPp]\.?[Mm]\.?)?"
     rf"|\d{{1,2}}[ -][A-Za-z]{{3,9}}[ -]\d{{2,4}}(?:\s+{CLOCK})?"
-    rf"|[A-Za-z]{{3,9}}\.? \d{{1,2}},? \d{{4}}(?:,?\s+{CLOCK})?)"
+    rf"|[A-Za-z]{{3,9}}\.?[ -]\d{{1,2}},?[ -]\d{{4}}(?:,?\s+{CLOCK})?)"
     r"\s*(?:Z|(?:UTC|GMT)?[-+]\d{1,2}(?::?\d{2})?|[A-Z]{3,4})?(?:\s*\([^)]*\))?"
-    rf"(?:\s*(?:to|[-–])\s*(?:{DATE}[T\s]+)?{CLOCK})?"
+    rf"(?:\s*(?:to|[-–/])\s*(?:{DATE}[T\s]+)?{CLOCK}Z?)?"
 )
 
 
@@ -146,14 +146,19 @@ def table_of_rows(
     header = None if frame.header is None else _trimmed(cells[frame.header])
     texts = [cell for row in cells[frame.first :] for cell in row if isinstance(cell, str)]
     mark = decimal or find_decimal([texts], ";", path)
+    above = [row for row in map(_trimmed, cells[: frame.header or 0]) if len(row) > 1]
     blocks: list[list[Sequence[object]]] = [[]]
     left, foreign = 0, False
-    for row in cells[frame.first :]:
+    for i, row in enumerate(cells[frame.first :], frame.first + 1):
         there = _trimmed(row)
+        # Lines above the table that stand again, and a header soon after them, begin another one.
+        again = there in above and any(
+            _kinds_of(_texts(later)) == {"word"} for later in cells[i : i + len(above)]
+        )
         if there == header:
             blocks.append([])
             foreign = False
-        elif foreign or (header is not None and _is_other_header(there, header)):
+        elif foreign or again or (header is not None and _is_other_header(there, header)):
             foreign = True
             left += 1
         elif _is_reading(there, frame, path):
@@ -219,6 +224,11 @@ def cell_kind(text: str) -> str:
     return "time" if _time().fullmatch(text) else "word"
 
 
+def _kinds_of(row: Sequence[str]) -> set[str]:
+    """The kinds of the filled cells of a row."""
+    return {cell_kind(cell) for cell in row if cell}
+
+
 @cache
 def _time() -> re.Pattern[str]:
     return re.compile(f"(?:{weekday()})?{TIME}")
@@ -237,7 +247,7 @@ def find_decimal(rows: Iterable[Sequence[str]], delimiter: str, path: Path) -> s
     for row in rows:
         for cell in row:
             text = CELL_UNIT.sub("", cell)
-            if not text or not NUMBER.fullmatch(text):
+            if not NUMBER.fullmatch(text) or DOTTED.fullmatch(text):
                 continue
             found = _mark_of(text)
             if found in shown:
@@ -289,9 +299,8 @@ def find_frame(rows: Sequence[Sequence[str]], path: Path) -> Frame:
     # A column of times may be empty or damaged in some rows: the fullest of frequent patterns.
     best = counted.most_common(1)[0][0] if counted else ()
     is_data = [
-        len(row) > 1 and bool(best or "number" in row) and set(best) <= set(place)
-        and (not best or place == best or len(place) == len(best))
-        and not (not best and "word" in row[:1] and i == 0)
+        len(row) > 1 and (place == best or ("number" in row and set(best) <= set(place)))
+        and bool(best or ("number" in row and not ("word" in row[:1] and i == 0)))
         for i, (row, place) in enumerate(zip(kinds, places, strict=True))
     ]  # fmt: skip
     if not best:

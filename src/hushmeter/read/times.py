@@ -32,12 +32,12 @@ DATE_FIRST = (
     r"(?:(?:T|\s+|,\s*)" + CLOCK + r")?" + ZONE + r"\s*$"
 )
 MONTH_FIRST = (
-    r"^\s*(?P<b>[^\d\s.,/-]{3,10})\.?\s+(?P<a>\d{1,2}),?\s+(?P<c>\d{4})"
+    r"^\s*(?P<b>[^\d\s.,/-]{3,10})\.?[\s-]+(?P<a>\d{1,2}),?[\s-]+(?P<c>\d{4})"
     r"(?:(?:T|\s+|,\s*)" + CLOCK + r")?" + ZONE + r"\s*$"
 )
 # A dash between a date and its clock: 13/6/2023-14:00 has no offset.
 DASHED = r"^\s*(?P<a>\d{1,2})[-/.](?P<b>\d{1,2})[-/.](?P<c>\d{4})-" + CLOCK + r"(?P<z>Z)?\s*$"
-RANGE = re.compile(r"(.*\d)\s*(?:\bto\b|\s-\s|–|(?<=\d)-(?=\d{1,2}:))\s*(.*\d.*)")
+RANGE = re.compile(r"(.*\dZ?)\s*(?:\bto\b|\s-\s|–|/(?=\d{4}-)|(?<=\d)-(?=\d{1,2}:))\s*(.*\d.*)")
 OFFSET = re.compile(r"\d[-/.]\d.*\d-(?:0?\d|1[0-2]):(?:00|30)$")
 DIGITS = {8: (1, 1, 1), 10: (1, 1, 1, 1), 12: (1, 1, 1, 1, 1), 14: (1, 1, 1, 1, 1, 1)}
 MANY_BACK = 0.1
@@ -289,7 +289,11 @@ def _of_text(column: Any, path: Path, tz: str | None, day_first: bool | None) ->
     if matched is None:
         raise _unreadable(path, _first(column))
     parts, plain = matched
-    there, good, fields = _valid(column), _valid(parts), _fields(parts)
+    there, fields = _valid(column), _fields(parts)
+    # A year has more than one digit: 1.8.0 is the number of a register.
+    good = _valid(parts) & ((_lengths(fields["a"]) > 1) | (_lengths(fields["c"]) > 1))
+    if not good.any():
+        raise _unreadable(path, _first(column))
     months: IntArray = of_distinct(fields["b"], _month, 0)
     a, c = _numbers(fields["a"]), _numbers(fields["c"])
     own = int((good & _are_days(months, a)).sum()) - int((good & _are_days(a, months)).sum())
