@@ -45,7 +45,9 @@ FLOORS = {"all-off": ("everything off", "alpha_floor", ":"),
           "hold": ("as at the first reading", "hold_floor", "-.")}  # fmt: skip
 WORDS = {"alpha": "accuracy α", "f1": "macro F1"}
 HATCHES = {"lower": "//", "upper": "\\\\"}
-HATCHED = "#F8DFCC"
+HATCHED = "#F3CBAA"
+PLATE = {"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 0.5}
+"""A light background that keeps small words readable on lines."""
 CHARACTERS_PER_INCH = 13.5
 """Characters of the note of a figure that fit on an inch."""
 
@@ -132,7 +134,7 @@ def mark_cut(axes: Axes) -> None:
     )  # fmt: skip
     axes.text(
         0.015, 0.012, f"the axis starts at {low:.2f}", transform=axes.transAxes, fontsize=7,
-        color="#555555",
+        color="#555555", bbox=PLATE,
     )  # fmt: skip
 
 
@@ -159,7 +161,8 @@ def _draw_measure(axes: Axes, panel: SweepPanel, places: Mapping[str, int]) -> N
         if name in panel.certified:
             epsilon, alpha, low, high = panel.certified[name].T
             reach = [alpha - low, high - alpha]
-            axes.errorbar(-np.log(epsilon), alpha, reach, color=color, linestyle="none", capsize=3)
+            axes.errorbar(-np.log(epsilon), alpha, reach, color=color, linestyle="none", capsize=3,
+                          label="certified interval of the expectation")  # fmt: skip
         seeds = part.groupby("epsilon")[measure].count().min()
         if name in panel.bands:
             axes.fill_between(x, *panel.bands[name], color=color, alpha=0.15, linewidth=0)
@@ -168,7 +171,8 @@ def _draw_measure(axes: Axes, panel: SweepPanel, places: Mapping[str, int]) -> N
             low, high = np.clip(mean - half, 0.0, 1.0), np.clip(mean + half, 0.0, 1.0)
             axes.fill_between(x, low, high, color=color, alpha=0.22, linewidth=0)
         elif seeds > 1:
-            axes.plot(-np.log(part["epsilon"]), part[measure], ".", color=color, markersize=3)
+            axes.plot(-np.log(part["epsilon"]), part[measure], ".", color=color, markersize=3,
+                      label="single releases")  # fmt: skip
 
 
 def _draw_floors(axes: Axes, panel: SweepPanel) -> None:
@@ -234,12 +238,12 @@ def _name_line(axes: Axes, x: FloatArray, line: FloatArray, words: str, color: s
         return
     last = int(drawn[-1])
     side = "right" if last > x.size / 2 else "left"
-    # A lower bound is named below its line, so that two lines that meet keep both names.
-    below = words.startswith("lower") and line[last] > 0.05
+    # Two lines that meet keep both names: those of lower and of printed bounds are below the line.
+    below = (words.startswith("lower") or words == "upper, printed") and line[last] > 0.05
     axes.annotate(
         words, (x[last], line[last]), (0, -3 if below else 3), textcoords="offset points", ha=side,
         va="top" if below else "bottom", fontsize=7, color=color,
-        bbox={"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 0.5},
+        bbox=PLATE,
     )  # fmt: skip
 
 
@@ -283,6 +287,7 @@ def _finish(
         ncols=columns,
         frameon=False,
         fontsize=9,
+        handleheight=1.2,
         title=fill(note, int(CHARACTERS_PER_INCH * figure.get_figwidth())) or None,
         title_fontsize=8.5,
     )
@@ -307,7 +312,9 @@ Lines = Mapping[str, tuple[FloatArray, FloatArray]]
 """Curves (x, y) by their names; x is ln(1/ε)."""
 
 
-def draw_lines(panels: Mapping[str, tuple[Lines, Lines]], title: str, ylabel: str) -> Figure:
+def draw_lines(
+    panels: Mapping[str, tuple[Lines, Lines]], title: str, ylabel: str, note: str = ""
+) -> Figure:
     """Draw curves against ln(1/ε), with simulated points on them, in panels side by side."""
     across = min(2, len(panels))
     down = -(-len(panels) // across)
@@ -322,7 +329,7 @@ def draw_lines(panels: Mapping[str, tuple[Lines, Lines]], title: str, ylabel: st
         axes.set_ylabel(ylabel)
         axes.set_ylim(-0.02, 1.02)
         _finish_panel(axes, heading)
-    return _finish(figure, grid, title)
+    return _finish(figure, grid, title, note=note)
 
 
 def draw_bounds(curves: BoundCurves, title: str) -> Figure:
