@@ -520,7 +520,7 @@ def fill_paper(section: Section, results: Results) -> None:
 
 
 def _order(item: ItemResult) -> tuple[str, int]:
-    """Sort figures before tables, each by its number."""
+    """Sort single appliances first, then figures and tables, each by its number."""
     name = item.words.item
     digits = re.sub(r"\D", "", name)
     return name.removesuffix(digits), int(digits or 0)
