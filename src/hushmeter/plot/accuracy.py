@@ -133,7 +133,7 @@ def mark_cut(axes: Axes) -> None:
         fontsize=11, color="#000000", clip_on=False,
     )  # fmt: skip
     axes.text(
-        0.015, 0.012, f"the axis starts at {low:.2f}", transform=axes.transAxes, fontsize=7,
+        0.015, 0.02, f"the axis starts at {low:.2f}", transform=axes.transAxes, fontsize=7,
         color="#555555", bbox=PLATE,
     )  # fmt: skip
 
