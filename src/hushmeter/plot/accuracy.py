@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from itertools import cycle
 from textwrap import fill
@@ -95,14 +95,11 @@ def draw_sweep(
     return draw_panels(panels, title)
 
 
-def draw_panels(
-    panels: Sequence[SweepPanel], title: str, *, columns: int = 3, note: str = ""
-) -> Figure:
+def draw_panels(panels: Sequence[SweepPanel], title: str, *, note: str = "") -> Figure:
     """Draw panels of sweeps with one legend, and a note about ε below them."""
-    across = min(columns, len(panels))
-    down = -(-len(panels) // across)
+    across, down = _rows_of_two(panels)
     figure = new_figure(5.4 * across, 5.2 if down == 1 else 4.2 * down)
-    grid = panel_grid(figure, len(panels), columns)
+    grid = panel_grid(figure, len(panels), across)
     # A name has the same colour in all panels, also if it is missing in some of them.
     names = dict.fromkeys(str(n) for panel in panels for n in panel.table[panel.by].unique())
     places = {name: i for i, name in enumerate(n for n in names if n not in FLOORS)}
@@ -121,6 +118,12 @@ def draw_panels(
         mark_cut(axes)
         _finish_panel(axes, panel.title)
     return _finish(figure, grid, title, note=note)
+
+
+def _rows_of_two(panels: Sized) -> tuple[int, int]:
+    """Numbers of panels across and down: the words of more than two cannot be read on a page."""
+    across = min(2, len(panels))
+    return across, -(-len(panels) // across)
 
 
 def mark_cut(axes: Axes) -> None:
@@ -316,8 +319,7 @@ def draw_lines(
     panels: Mapping[str, tuple[Lines, Lines]], title: str, ylabel: str, note: str = ""
 ) -> Figure:
     """Draw curves against ln(1/ε), with simulated points on them, in panels side by side."""
-    across = min(2, len(panels))
-    down = -(-len(panels) // across)
+    across, down = _rows_of_two(panels)
     figure = new_figure(5.6 * across, 4.6 * down)
     grid = panel_grid(figure, len(panels), across, share_y=True)
     for axes, (heading, (lines, dots)) in zip(grid, panels.items(), strict=True):
@@ -365,16 +367,17 @@ def draw_bound_panels(
     -------
     matplotlib.figure.Figure
     """
-    wide = len(panels) > 1
-    figure = new_figure(4.7 * len(panels) if wide else 8.5, 5.4 if wide else 5.2)
-    grid = panel_grid(figure, len(panels), len(panels), share_y=True)
+    across, down = _rows_of_two(panels)
+    wide = across > 1
+    figure = new_figure(9.4 if wide else 8.5, 1.2 + 4.2 * down)
+    grid = panel_grid(figure, len(panels), across, share_y=True)
     for axes, (heading, (curves, measured)) in zip(grid, panels.items(), strict=True):
         _draw_bound_panel(axes, curves)
         if measured is not None:
             axes.plot(-np.log(curves.epsilon), measured, color="#000000", marker="o", markersize=5,
                       linestyle="none", clip_on=False, label="measured")  # fmt: skip
+        axes.set_ylabel("accuracy α")
         _finish_panel(axes, heading)
-    grid[0].set_ylabel("accuracy α")
     return _finish(figure, grid, title, columns=3 if wide else 2, note=note)
 
 
