@@ -612,7 +612,7 @@ def _explain_moves(figure: Figure, result: Stability, note: str) -> None:
     ]  # fmt: skip
     figure.legend(
         handles=entries, loc="outside lower center", ncols=4, frameon=False, fontsize=8,
-        handleheight=2.7, title=note or None, title_fontsize=8,
+        handleheight=3.4, title=note or None, title_fontsize=8,
     )  # fmt: skip
 
 
