@@ -180,7 +180,10 @@ def _reduce(source: Path, target: Path) -> None:
     from PIL import Image
 
     with Image.open(source) as image, atomic(target, force=True, public=True) as temporary:
-        few = image.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+        # The default method, the median cut, shifts the colours of thin lines.
+        few = image.convert("RGB").quantize(
+            COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE
+        )
         few.save(temporary, format="PNG", optimize=True)
 
 

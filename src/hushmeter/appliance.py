@@ -403,7 +403,7 @@ class Appliance:
 
     @property
     def protected_run_s(self) -> float | None:
-        """Length of a run [s] that a release hides: `run_high_s` if it is known, else `run_s`."""
+        """Length of a run [s] that a release hides: of `run_high_s` and `run_s` the first known."""
         length = self.run_s if self.run_high_s is None else self.run_high_s
         return None if length is None else self._public(self.run_field, length)
 

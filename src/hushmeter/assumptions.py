@@ -160,7 +160,7 @@ class AssumptionCheck:
 
     @property
     def needed_tolerance(self) -> float | None:
-        """Smallest tolerance that covers all fluctuations and the meter error [W]."""
+        """Smallest tolerance that covers all fluctuations and the meter error [W], if known."""
         return None if self.trace is None else self.trace.largest_with_error
 
     @property

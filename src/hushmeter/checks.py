@@ -71,7 +71,7 @@ def seconds(name: str, value: Any) -> float:
 
 
 def finite_vector(name: str, values: ArrayLike) -> FloatArray:
-    """Return a one-dimensional float64 array."""
+    """Return finite numbers as a one-dimensional float64 array."""
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:

@@ -77,7 +77,7 @@ def test_figures_2_and_3_judge_rates_tightness_and_a_varying_tolerance(small_ite
     second = small_items[0]["fig3"].words.details
     rates = [value for name, value in second if "linear in ln(1/ε)”" in name]
     assert rates
-    assert all("exponent of the lost accuracy" in value for value in rates)
+    assert all("within a tenth of the mean slope" in value for value in rates)
 
 
 def test_no_cause_is_printed_that_was_not_tested(small_items):

@@ -4,8 +4,8 @@
 appliance i. A table of all sums answers a reading by binary search. If there are too many
 combinations for one table, two tables of half the appliances are searched against each other. Of
 two equally near sums the lower or the higher one is the answer, as the caller asks. Of several
-choices with the same sum, the answer is the one whose list of levels comes first, with the smallest
-appliances first. The order in which the appliances are given has no effect.
+choices with the same sum, the answer is the one whose list of levels comes first, where the lists
+begin with the smallest appliances. The order in which the appliances are given has no effect.
 
 `SubsetSearch` is the solver of problem (P1). Among the subsets within the tolerance, the one with
 the fewest members is the answer, then the one with the smallest residual, then the one whose list

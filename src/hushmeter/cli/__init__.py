@@ -125,7 +125,7 @@ class Command(TyperCommand):
         if self._help_all is None:
             everything: Any = copy(options[-1])
             everything.name, everything.opts = "help_all", ["--help-all"]
-            everything.help = f"Show also {len(self.rare)} options that are seldom needed."
+            everything.help = f"Show also what is seldom needed ({len(self.rare)})."
             everything.callback = self._show_all
             self._help_all = everything
         return [*options, self._help_all]

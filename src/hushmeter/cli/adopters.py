@@ -310,7 +310,7 @@ def price(
     json: Annotated[bool, JSON] = False,
     options: ReadOptions,
 ) -> None:
-    """Print for each odds what the buyer learns, what the household reveals, and the price.
+    """Print the price of data at several odds, with what the buyer learns and the home reveals.
 
     The menu is for the appliances of --hide; by default for those with a --harm. With -e it is for
     values of ε instead. Without --harm the household asks for 10 a year for each appliance. All

@@ -67,7 +67,7 @@ def inspect(
     The findings come from the readings alone: base load, absences, daily rhythm, kinds of loads.
     With -o, a figure shows every hour of every day, a typical day and the clearest events.
     A release is read with its receipt: the findings are those of somebody who knows its noise.
-    If a file is misread, --explain and --redact make what a report about it needs.
+    If a file is misread, report it with what --explain prints and with the sample of --redact.
 
     Example: hushmeter inspect meter.xml.gz -o picture
     """

@@ -123,7 +123,7 @@ def live(
     json: Annotated[bool, JSON] = False,
     options: ReadOptions,
 ) -> None:
-    """Protect the readings of a meter as they come, for ever, and publish them.
+    """Protect the readings of a meter as they come, and publish them until Ctrl+C.
 
     Every window of --every (one hour by default) gets a mean with exact private noise at a fixed
     time, also if readings are missing; days and months are sums of the windows. With --views days,
@@ -438,7 +438,7 @@ def serve(
     json: Annotated[bool, JSON] = False,
     log_format: LogFormat = "text",
 ) -> None:
-    """Serve a page with a slider that shows what an ε protects. Ctrl+C stops the server.
+    """Serve the page that shows what readings reveal and what hiding it costs, until Ctrl+C.
 
     Readings stay in the memory of this process. Nothing is written to disk, logged or sent to
     other computers. Only this computer can connect, or a proxy with TLS (--behind-proxy). The

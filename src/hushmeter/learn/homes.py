@@ -1,9 +1,9 @@
 """Learn a `Home` from sub-metered data: appliances, powers, habits, base load and tolerance.
 
 A rule decides when a circuit is on. The true states depend on this rule, so every result names it.
-By default a circuit is on above the midpoint of its idle level and its lowest on-level, which are
-found in its power alone: a flat threshold of a given number of watts would find a fridge that idles
-at 10 W always on.
+By default a circuit is on above the midpoint of its idle level and its lowest on-level. Both are
+found in its power alone. With one threshold for all circuits, such as 10 W, a fridge that idles at
+10 W would always be on.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ HIGH_QUANTILE = 0.999
 """The protected power and run length are this quantile of what was measured while on."""
 
 FEWEST_READINGS, COARSE_S = 3, 300.0
-"""A usual run of fewer readings, of this length [s] or more, has a power that is too low."""
+"""The learnt power is too low if a usual run has fewer readings and they are this long [s]."""
 
 LEAST_TOLERANCE_W = 1.0
 """Tolerance of data without any fluctuation [W]."""

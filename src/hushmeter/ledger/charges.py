@@ -19,8 +19,8 @@ Each of these readings can change, and no other one, except by copies and by the
 
 A release promises an ε for its unit of protection, for example one reading. A customer is not one
 reading. The sums, caps and messages of a ledger are about customers and do not depend on the unit
-that a release chose. With changes of d_1, d_2, … grid steps of the released values, at the worst
-place:
+that a release chose. If the change moves the released values by d_1, d_2, … grid steps, where it
+moves them most, its cost is:
 
     Laplace     ε = Σ d_k·(ε₁/Δ_g): the sum of the losses; δ = 0
     staircase   ε = Σ ⌈d_k/Δ_g⌉·ε₁; δ = 0

@@ -4,17 +4,17 @@ A stream is a sequence of releases under one promise, each of one period: of a c
 windows alone are published, otherwise of a civil month. `Terms.release_of` puts the committed
 numbers of windows together to the `Release` that `Promise.release` of their readings would give.
 
-Every period is one release whose tables are published as they are complete (`Publication`): a cell
-at the end of its window, the sum of a day at midnight, all other tables at the end of the month.
-The draws of each table are numbered in the order of publication, so a period that one process
-protects from its first to its last window has the same numbers as `Promise.release` of its readings
-with the same key.
+Every period is one release. Each of its tables is published as soon as it is complete
+(`Publication`): a cell at the end of its window, the sum of a day at midnight, all other tables at
+the end of the month. The draws of each table are numbered in the order of publication. A period
+that one process protects from its first to its last window therefore gets the values that
+`Promise.release` gives to its readings with the same key.
 
 ε holds for all tables together and is spent from the first window on: the noise of the cells is
 that of the whole promise, even if the stream ends before the day or the month does. All months have
-the same noise. A run that is divided between two months changes the tables of each by a part, and
-the squares of the lengths of both parts add up to at most the square of the declared length, so the
-promise does not grow with the length of the stream.
+the same noise. A run that is divided between two months changes the tables of each month by a part
+of it. The squares of the lengths of both parts add up to at most the square of the declared length,
+so the promise holds for the whole stream, however long it is.
 
 *What a stream reveals*, for the household alone. Raw means never leave the machine. They are set
 beside the protected values, together with what the strongest attacker could say about each window.
@@ -483,10 +483,10 @@ class WatchedWindow:
     share: float  # Share of the readings that arrived
     raw_w: float | None  # Mean of the readings that arrived [W]; private
     protected_w: float | None  # What was published [W]
-    # Probability that the strongest attacker gives to a use that was in the window, if a use
-    # without which the rest of the window is known was in it. 0.5 is a coin.
+    # Probability that the strongest attacker gives to one protected use in the window, if the raw
+    # mean contains such a use. At 0.5 the attacker learns nothing.
     if_it_ran: float | None
-    if_it_did_not: float | None  # Probability that it gives to a use that was not in the window
+    if_it_did_not: float | None  # The same probability, if the raw mean contains no such use
 
 
 def watch_windows(

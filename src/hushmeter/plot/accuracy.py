@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from itertools import cycle
 from textwrap import fill
@@ -45,7 +45,9 @@ FLOORS = {"all-off": ("everything off", "alpha_floor", ":"),
           "hold": ("as at the first reading", "hold_floor", "-.")}  # fmt: skip
 WORDS = {"alpha": "accuracy α", "f1": "macro F1"}
 HATCHES = {"lower": "//", "upper": "\\\\"}
-HATCHED = "#F8DFCC"
+HATCHED = "#F3CBAA"
+PLATE = {"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 0.5}
+"""A light background that keeps small words readable on lines."""
 CHARACTERS_PER_INCH = 13.5
 """Characters of the note of a figure that fit on an inch."""
 
@@ -77,14 +79,11 @@ class SweepPanel:
         return np.sort(-np.log(self.table["epsilon"].unique()))
 
 
-def draw_panels(
-    panels: Sequence[SweepPanel], title: str, *, columns: int = 3, note: str = ""
-) -> Figure:
+def draw_panels(panels: Sequence[SweepPanel], title: str, *, note: str = "") -> Figure:
     """Draw panels of sweeps with one legend, and a note about ε below them."""
-    across = min(columns, len(panels))
-    down = -(-len(panels) // across)
+    across, down = _rows_of_two(panels)
     figure = new_figure(5.4 * across, 5.2 if down == 1 else 4.2 * down)
-    grid = panel_grid(figure, len(panels), columns)
+    grid = panel_grid(figure, len(panels), across)
     # A name has the same colour in all panels, also if it is missing in some of them.
     names = dict.fromkeys(str(n) for panel in panels for n in panel.table[panel.by].unique())
     places = {name: i for i, name in enumerate(n for n in names if n not in FLOORS)}
@@ -105,6 +104,12 @@ def draw_panels(
     return _finish(figure, grid, title, note=note)
 
 
+def _rows_of_two(panels: Sized) -> tuple[int, int]:
+    """Numbers of panels across and down: the words of more than two cannot be read on a page."""
+    across = min(2, len(panels))
+    return across, -(-len(panels) // across)
+
+
 def mark_cut(axes: Axes) -> None:
     """Mark a y axis that does not start at zero, with two strokes and its first value."""
     low = axes.get_ylim()[0]
@@ -115,8 +120,8 @@ def mark_cut(axes: Axes) -> None:
         fontsize=11, color="#000000", clip_on=False,
     )  # fmt: skip
     axes.text(
-        0.015, 0.012, f"the axis starts at {low:.2f}", transform=axes.transAxes, fontsize=7,
-        color="#555555",
+        0.015, 0.02, f"the axis starts at {low:.2f}", transform=axes.transAxes, fontsize=7,
+        color="#555555", bbox=PLATE,
     )  # fmt: skip
 
 
@@ -143,7 +148,8 @@ def _draw_measure(axes: Axes, panel: SweepPanel, places: Mapping[str, int]) -> N
         if name in panel.certified:
             epsilon, alpha, low, high = panel.certified[name].T
             reach = [alpha - low, high - alpha]
-            axes.errorbar(-np.log(epsilon), alpha, reach, color=color, linestyle="none", capsize=3)
+            axes.errorbar(-np.log(epsilon), alpha, reach, color=color, linestyle="none", capsize=3,
+                          label="certified interval of the expectation")  # fmt: skip
         seeds = part.groupby("epsilon")[measure].count().min()
         if name in panel.bands:
             axes.fill_between(x, *panel.bands[name], color=color, alpha=0.15, linewidth=0)
@@ -152,7 +158,8 @@ def _draw_measure(axes: Axes, panel: SweepPanel, places: Mapping[str, int]) -> N
             low, high = np.clip(mean - half, 0.0, 1.0), np.clip(mean + half, 0.0, 1.0)
             axes.fill_between(x, low, high, color=color, alpha=0.22, linewidth=0)
         elif seeds > 1:
-            axes.plot(-np.log(part["epsilon"]), part[measure], ".", color=color, markersize=3)
+            axes.plot(-np.log(part["epsilon"]), part[measure], ".", color=color, markersize=3,
+                      label="single releases")  # fmt: skip
 
 
 def _draw_floors(axes: Axes, panel: SweepPanel) -> None:
@@ -218,12 +225,12 @@ def _name_line(axes: Axes, x: FloatArray, line: FloatArray, words: str, color: s
         return
     last = int(drawn[-1])
     side = "right" if last > x.size / 2 else "left"
-    # A lower bound is named below its line, so that two lines that meet keep both names.
-    below = words.startswith("lower") and line[last] > 0.05
+    # Two lines that meet keep both names: those of lower and of printed bounds are below the line.
+    below = (words.startswith("lower") or words == "upper, printed") and line[last] > 0.05
     axes.annotate(
         words, (x[last], line[last]), (0, -3 if below else 3), textcoords="offset points", ha=side,
         va="top" if below else "bottom", fontsize=7, color=color,
-        bbox={"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 0.5},
+        bbox=PLATE,
     )  # fmt: skip
 
 
@@ -267,6 +274,7 @@ def _finish(
         ncols=columns,
         frameon=False,
         fontsize=9,
+        handleheight=1.2,
         title=fill(note, int(CHARACTERS_PER_INCH * figure.get_figwidth())) or None,
         title_fontsize=8.5,
     )
@@ -291,10 +299,11 @@ Lines = Mapping[str, tuple[FloatArray, FloatArray]]
 """Curves (x, y) by their names; x is ln(1/ε)."""
 
 
-def draw_lines(panels: Mapping[str, tuple[Lines, Lines]], title: str, ylabel: str) -> Figure:
+def draw_lines(
+    panels: Mapping[str, tuple[Lines, Lines]], title: str, ylabel: str, note: str = ""
+) -> Figure:
     """Draw curves against ln(1/ε), with simulated points on them, in panels side by side."""
-    across = min(2, len(panels))
-    down = -(-len(panels) // across)
+    across, down = _rows_of_two(panels)
     figure = new_figure(5.6 * across, 4.6 * down)
     grid = panel_grid(figure, len(panels), across, share_y=True)
     for axes, (heading, (lines, dots)) in zip(grid, panels.items(), strict=True):
@@ -306,7 +315,7 @@ def draw_lines(panels: Mapping[str, tuple[Lines, Lines]], title: str, ylabel: st
         axes.set_ylabel(ylabel)
         axes.set_ylim(-0.02, 1.02)
         _finish_panel(axes, heading)
-    return _finish(figure, grid, title)
+    return _finish(figure, grid, title, note=note)
 
 
 def draw_bounds(curves: BoundCurves, title: str) -> Figure:
@@ -322,16 +331,17 @@ def draw_bound_panels(
     `panels` has the curves of every panel by its heading, and the measured accuracy at each ε, NaN
     where nothing was measured; `note` is about ε.
     """
-    wide = len(panels) > 1
-    figure = new_figure(4.7 * len(panels) if wide else 8.5, 5.4 if wide else 5.2)
-    grid = panel_grid(figure, len(panels), len(panels), share_y=True)
+    across, down = _rows_of_two(panels)
+    wide = across > 1
+    figure = new_figure(9.4 if wide else 8.5, 1.2 + 4.2 * down)
+    grid = panel_grid(figure, len(panels), across, share_y=True)
     for axes, (heading, (curves, measured)) in zip(grid, panels.items(), strict=True):
         _draw_bound_panel(axes, curves)
         if measured is not None:
             axes.plot(-np.log(curves.epsilon), measured, color="#000000", marker="o", markersize=5,
                       linestyle="none", clip_on=False, label="measured")  # fmt: skip
+        axes.set_ylabel("accuracy α")
         _finish_panel(axes, heading)
-    grid[0].set_ylabel("accuracy α")
     return _finish(figure, grid, title, columns=3 if wide else 2, note=note)
 
 

@@ -552,11 +552,11 @@ def centres_columns(result: Stability | ReleasedClusters) -> dict[str, Any]:
     return columns
 
 
-def draw_interchanges(result: Stability, title: str) -> Figure:
+def draw_interchanges(result: Stability, title: str, note: str = "") -> Figure:
     """Draw the clusters by stability and the moves between them (Fig. 8).
 
     There is one panel for each noise scale λ. The colour of a cluster is the share of its days
-    that stay; arrows show the largest moves.
+    that stay; arrows show the largest moves. `note` is about ε.
     """
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
@@ -572,11 +572,11 @@ def draw_interchanges(result: Stability, title: str) -> Figure:
         _draw_moves(axes, result, level, places, paint)
     bar = figure.colorbar(paint, ax=panels, shrink=0.75, pad=0.01)
     bar.set_label("share of the cluster's days that stay")
-    _explain_moves(figure, result)
+    _explain_moves(figure, result, note)
     return finish_figure(figure, panels, title)
 
 
-def _explain_moves(figure: Figure, result: Stability) -> None:
+def _explain_moves(figure: Figure, result: Stability, note: str) -> None:
     from matplotlib.lines import Line2D
 
     most = int(result.counts.max())
@@ -589,7 +589,10 @@ def _explain_moves(figure: Figure, result: Stability) -> None:
                label=f"{share:.0%} of a cluster’s days move along the arrow")
         for share in (0.02, 0.2)
     ]  # fmt: skip
-    figure.legend(handles=entries, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+    figure.legend(
+        handles=entries, loc="outside lower center", ncols=4, frameon=False, fontsize=8,
+        handleheight=3.4, title=note or None, title_fontsize=8,
+    )  # fmt: skip
 
 
 def _area(days: Any, most: int) -> Any:

@@ -39,9 +39,14 @@ class UnknownMoment:
     @property
     def sentence(self) -> str:
         """The bounds with the habits for which they hold, as the end of a sentence."""
+        # A bound below one is never rounded up to certainty.
+        any_time, habit = (
+            f"at most {100 * odds:.1f}" if odds < 0.9995 else "over 99.9"
+            for odds in (self.odds, self.habit_odds)
+        )
         return (
-            f"at most {100 * self.odds:.1f} times if all times are equally likely, and "
-            f"{100 * self.habit_odds:.1f} times if half of all runs are at one known time"
+            f"{any_time} times if all times are equally likely, and {habit} times if half of all "
+            "runs are at one known time"
         )
 
 

@@ -151,7 +151,7 @@ class _Walk:
             self.links, self.content, self.block = {}, [], Block({})
 
     def close(self, feed: Feed) -> None:
-        """Hand on what an entry held, or a file that is no more than a block."""
+        """Add what an entry held to the feed; a file can also be a single block without entries."""
         for tag, content in self.content:
             if tag == "MeterReading":
                 feed.meters.append(self.links)
@@ -459,7 +459,7 @@ def _length(
     declared = (kind or {}).get("intervalLength", "")
     apart = np.diff(np.unique(times).astype(np.float64) / SECOND)
     if known.size == 0 and not declared.isdigit() and apart.size == 0:
-        raise task.error(": no reading says how long its interval is.")
+        raise task.error(": no reading states the length of its interval.")
     length = float(declared) if declared.isdigit() else 0.0
     length = _usual_length(known) if known.size else length
     if apart.size and (length == 0 or float((apart < 0.98 * length).mean()) > 0.5):

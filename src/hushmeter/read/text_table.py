@@ -270,7 +270,7 @@ def find_decimal(rows: Iterable[Sequence[str]], delimiter: str, path: Path) -> s
 
 
 def _mark_of(text: str) -> str:
-    """The decimal mark that a number shows; "?." or "?," where it could be one of thousands."""
+    """The decimal mark of a number; "?." or "?," if it could be a mark of thousands as well."""
     number = text.lstrip("+-").split("e")[0].split("E")[0]
     marks = re.sub(r"[^.,]", "", number)
     if not marks:

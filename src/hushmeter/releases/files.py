@@ -57,7 +57,7 @@ class EarlierRelease:
     # ε and δ of the unit of that release
     epsilon: float
     delta: float
-    days: int  # UTC days of which it has released readings too
+    days: int  # Number of UTC days of which it has released readings as well
 
 
 def is_file_form(path: Path) -> bool:
@@ -215,7 +215,7 @@ def read_receipt(path: Path) -> Receipt:
 
 
 def _read_fields(path: Path) -> dict[str, Any]:
-    with one_sentence(path, "read"):
+    with one_sentence(path, "read", more="; a receipt must be beside its release"):
         content = path.read_bytes()
     try:
         fields: Any = parse_json(content)

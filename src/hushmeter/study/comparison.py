@@ -269,7 +269,7 @@ def local_exponents(epsilon: ArrayLike, accuracy: ArrayLike) -> FloatArray:
 
 def tell_rate(epsilon: ArrayLike, accuracy: ArrayLike) -> str:
     """Return words about the exponents and slopes of a curve, for the claims 1/ε and linear."""
-    return judge_rate(epsilon, accuracy)[0].because
+    return "; ".join(dict.fromkeys(one.because for one in judge_rate(epsilon, accuracy)))
 
 
 RATE_TOLERANCE, MOST_OF_THE_RANGE = 0.1, 0.9
@@ -289,15 +289,17 @@ def judge_rate(epsilon: ArrayLike, accuracy: ArrayLike) -> tuple[Statement, Stat
     near = float((np.abs(known - 1) < RATE_TOLERANCE).mean())
     mean = (rows[0][-1] - rows[0][0]) / (x[-1] - x[0])
     alike = float((np.abs(slopes - mean) < RATE_TOLERANCE * abs(mean)).mean())
-    because = (
+    exponents = (
         f"exponent of the lost accuracy from {known.max():.2f} to {known.min():.2f}, within 0.1 of "
-        f"1 (the rate 1/ε) in {near:.0%} of the range; slope per unit of ln(1/ε) from "
-        f"{slopes.max():+.3f} to {slopes.min():+.3f}, within a tenth of the mean slope in "
-        f"{alike:.0%} of the range"
+        f"1 (the rate 1/ε) in {near:.0%} of the range"
+    )
+    line = (
+        f"slope per unit of ln(1/ε) from {slopes.max():+.3f} to {slopes.min():+.3f}, within a "
+        f"tenth of the mean slope in {alike:.0%} of the range"
     )
     return (
-        Statement(words[0], near > MOST_OF_THE_RANGE, because),
-        Statement(words[1], alike > MOST_OF_THE_RANGE, because),
+        Statement(words[0], near > MOST_OF_THE_RANGE, exponents),
+        Statement(words[1], alike > MOST_OF_THE_RANGE, line),
     )
 
 

@@ -261,7 +261,7 @@ def nilmtk_bytes(trace: Trace) -> bytes:
 
 
 def _location(number: int) -> str:
-    """Where the table of a meter is."""
+    """The path of the table of a meter within an HDF5 file of NILMTK."""
     return f"/building1/elec/meter{number}"
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hushmeter import synth
+from hushmeter.appliance import catalogue
 from hushmeter.behaviour import (
     compare_releases,
     measure_stability,
@@ -20,6 +21,7 @@ from hushmeter.behaviour import (
     synthetic_profiles,
 )
 from hushmeter.checks import FloatArray
+from hushmeter.formatting import out_of_100
 from hushmeter.learn.homes import Rule, find_circuits
 from hushmeter.learn.segments import FLAT_WATTS, SEGMENTS
 from hushmeter.plot.accuracy import Lines, draw_lines
@@ -41,6 +43,7 @@ from hushmeter.study.figures import (
     find_concentrated,
     find_eight,
     missing,
+    tell_meaning,
 )
 from hushmeter.study.figures.compressive import simulate_one_shot
 from hushmeter.study.sweep import Case
@@ -108,8 +111,24 @@ def interchanges_figure(setting: Setting) -> ReproducedItem:
             ("after a release", _after_releases(setting)),
         ),
     )
-    figure = draw_interchanges(result, f"Fig. 8: where days go under noise, {words}")
+    title = f"Fig. 8: where days go under noise, {words}"
+    figure = draw_interchanges(result, title, _tell_boil(result))
     return ReproducedItem(caption, pd.DataFrame(interchanges_columns(result)), figure)
+
+
+def _tell_boil(result: Stability) -> str:
+    """Say what the noise of every panel means for one boil of a kettle."""
+    boil = catalogue["kettle"].run_wh.high
+    odds = []
+    for level in result.levels:
+        steps = np.array([boil / (1000 * level.level.grid)])
+        (right,) = level.level.mechanism.limits(steps, np.array([0.5]), 1)
+        odds.append(out_of_100(min(float(right), 1 - 1e-12)))
+    return (
+        f"At λ = {' / '.join(f'{scale:g}' for scale in SCALES_KWH)} kWh, the best possible "
+        f"attacker is right about one boil of a kettle ({boil:g} Wh within an hour) "
+        f"{' / '.join(odds)} times out of 100"
+    )
 
 
 def _judge_staying(low: FloatArray, high: FloatArray) -> tuple[str, str]:
@@ -229,6 +248,7 @@ def sparsity_figure(setting: Setting) -> ReproducedItem:
         panels,
         f"Fig. 9: one-shot accuracy by sparsity, {source.name} (dots: simulated)",
         "accuracy α",
+        tell_meaning(source),
     )
     found = [
         {s: y for s, (_, y) in zip(SPARSITIES, lines.values(), strict=True)}

@@ -104,7 +104,7 @@ def attackers_figure(setting: Setting) -> ReproducedItem:
     finding, verdict, reason = _verdict(judged)
     title = f"Fig. 6: seven algorithms, and one more, {source.name} (lines: exact expectation "
     title += "where it is known; markers: measured)"
-    figure = draw_panels(panels, title, columns=2, note=tell_meaning(source))
+    figure = draw_panels(panels, title, note=tell_meaning(source))
     caption = Caption("fig6", source.words, CLAIM, finding, verdict, reason, tuple(details))
     return ReproducedItem(
         caption,

@@ -22,6 +22,7 @@ from hushmeter.study.comparison import (
     MOST_OF_THE_RANGE,
     RESAMPLES,
     Comparison,
+    Details,
     Interval,
     Statement,
     judge_rate,
@@ -215,6 +216,11 @@ def _judge_bounds(curves: BoundCurves) -> tuple[str, str]:
         f"the corrected ones in {outside['corrected']:.0%}, and is better than “nothing switched” "
         f"in {beats:.0%}."
     )
+    if curves.tolerance >= curves.largest_tolerance:
+        reason += (
+            f" δ = {curves.tolerance:.3g} W is outside the domain of Theorem 3, δ < "
+            f"{curves.largest_tolerance:.3g} W."
+        )
     if not any(outside.values()) and beats > 0.5 and gap < NEAR:
         return "agrees", reason
     return ("in part" if outside["corrected"] == 0 else "differs"), reason
@@ -436,6 +442,7 @@ def hierarchical_figure(setting: Setting) -> ReproducedItem:
         *source.details,
         ("groups", f"{len(groups)} of {', '.join(str(g.size) for g in groups)} appliances; the "
                    f"paper has {PAPER_GROUPS}"),
+        *_tell_groups(find_concentrated(setting)),
         ("noise", NOISE_WORDS),
         ("intervals", _tell_blocks(found)),
         (
@@ -472,6 +479,15 @@ def hierarchical_figure(setting: Setting) -> ReproducedItem:
         details,
     )
     return _make_item(caption, found, panels, "Fig. 4: hierarchical accuracy", source)
+
+
+def _tell_groups(part: Source | None) -> Details:
+    """The number of groups of a part of a home in which Assumption 3 holds; one needs no groups."""
+    if part is None:
+        return ()
+    count = len(split(part.case.home.powers, part.case.home.tolerance))
+    alone = ": Algorithm 2 is Algorithm 1 there, which Fig. 3 shows" if count == 1 else ""
+    return ((f"groups, {part.name}", f"{count}{alone}"),)
 
 
 SERIES_READINGS = 21_600
@@ -523,7 +539,7 @@ def noise_figure(setting: Setting) -> ReproducedItem:
         Contender("(P1) signed", "multi-shot", SIGNED, knows_noise=False),
     )
     found = _compare_noises(source.case, setting, contenders)
-    two, third = _spread(found, "staircase"), _spread(found, "gaussian")
+    two, third = _spread(found, "staircase"), _spread(found, "Gaussian")
     panels = [
         SweepPanel(found.table, m, source.name, "series", bands=found.bands(m))
         for m in ("alpha", "f1")
@@ -541,7 +557,7 @@ def noise_figure(setting: Setting) -> ReproducedItem:
         "fig5",
         source.words,
         "Laplace and staircase noise lead to similar relationships of accuracy and ε.",
-        f"{_levels(found, 'Algorithm 1, laplace')}{_say_assumptions(source, part)}",
+        f"{_levels(found, 'Algorithm 1, Laplace')}{_say_assumptions(source, part)}",
         *_judge_spread(two),
         tuple(details),
     )
@@ -553,17 +569,18 @@ def _compare_noises(case: Case, setting: Setting, contenders: tuple[Contender, .
     """Sweep a case under three mechanisms; a series is an attacker under one of them."""
     found = compare(case, setting, contenders, mechanisms=("laplace", "staircase", "gaussian"))
     table = found.table.copy()
-    table.insert(0, "series", table.attacker + ", " + table.mechanism)
+    kinds = table.mechanism.replace({"laplace": "Laplace", "gaussian": "Gaussian"})
+    table.insert(0, "series", table.attacker + ", " + kinds)
     return replace(found, table=table, by="series")
 
 
-def _spread(found: Comparison, mechanism: str) -> Interval:
+def _spread(found: Comparison, kind: str) -> Interval:
     """The largest difference of the mean accuracy to Laplace noise, with its paired interval.
 
     The largest is taken over ε and attackers, and the interval is that of this cell.
     """
     gaps = [
-        found.difference(f"{name}, laplace", f"{name}, {mechanism}", epsilon=epsilon)
+        found.difference(f"{name}, Laplace", f"{name}, {kind}", epsilon=epsilon)
         for name in found.table.attacker.unique()
         for epsilon in found.epsilons
     ]
