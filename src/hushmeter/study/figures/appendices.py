@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from hushmeter import synth
 from hushmeter.appliance import catalogue
@@ -51,8 +52,6 @@ from hushmeter.theory.exact import exact_curve
 from hushmeter.trace import Trace
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from hushmeter.behaviour import Profiles, Stability
     from hushmeter.home import Home
 
@@ -63,8 +62,6 @@ PATTERNS = ("homes/*.parquet", "homes/*.csv", "pecan*/*.parquet", "pecan*/*.csv"
 
 def centres_figure(setting: Setting) -> ReproducedItem:
     """Fig. 7: the profile of every cluster's centre."""
-    import pandas as pd
-
     words, result = _measure(setting.data, setting.seed, setting.seeds)
     counts = result.counts
     caption = Caption(
@@ -85,8 +82,6 @@ def centres_figure(setting: Setting) -> ReproducedItem:
 
 def interchanges_figure(setting: Setting) -> ReproducedItem:
     """Fig. 8: the clusters to which days move under noise, for each λ."""
-    import pandas as pd
-
     words, result = _measure(setting.data, setting.seed, setting.seeds)
     columns = stability_columns(result)
     stay, low, high = (np.asarray(columns[f"stay{end}"]) for end in ("", "_low", "_high"))
@@ -234,8 +229,6 @@ NOTABLE = 0.001
 
 def sparsity_figure(setting: Setting) -> ReproducedItem:
     """Fig. 9: one-shot accuracy at four sparsities, exact as curves and simulated as dots."""
-    import pandas as pd
-
     source, part = find_eight(setting), find_concentrated(setting)
     panels: dict[str, tuple[Lines, Lines]] = {}
     rows = []
@@ -290,8 +283,6 @@ def _sparsity_panel(
     home: Home, rule: str, setting: Setting
 ) -> tuple[Lines, Lines, list[pd.DataFrame]]:
     """Exact curves, simulated dots and rows of every sparsity under one rule."""
-    import pandas as pd
-
     lines, dots, tables = {}, {}, []
     few = np.array(EPSILONS)
     for sparsity in SPARSITIES:
@@ -360,8 +351,6 @@ def _sparsity_details(curves: dict[str, dict[float, Any]]) -> Details:
 
 def sparsity_table(setting: Setting) -> ReproducedItem:
     """Table I: the sparsity of Appendix B under several rules for “on”, with the paper's values."""
-    import pandas as pd
-
     sets = [] if setting.data is None else list(all_sets(setting.data))
     real = bool(sets)
     if not real:

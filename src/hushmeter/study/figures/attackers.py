@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from hushmeter.attack.registry import attackers
 from hushmeter.attack.super_state_hmm import SuperStateHmm
@@ -44,8 +45,6 @@ from hushmeter.theory.performance import Performance, expected_accuracy
 from hushmeter.theory.universal import series_limit, universal_limit
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from hushmeter.home import Home
 
 PAPER = ("Sparse-HMM", "ALIP", "IP", "RNN", "CO", "FHMM", "multi-shot")
@@ -69,8 +68,6 @@ CLAIM = (
 
 def attackers_figure(setting: Setting) -> ReproducedItem:
     """Fig. 6: accuracy and F1 of every attacker against ln(1/ε), at 3 s and at 1 min."""
-    import pandas as pd
-
     panels, tables, details, judged, fitted = [], [], [], {}, []
     for every_s in (PAPER_S, MINUTE_S):
         source, found = compare_building(setting, every_s)
@@ -615,8 +612,6 @@ def _settings(setting: Setting, source: Source) -> list[tuple[str, str]]:
 
 def appliances_figure(setting: Setting) -> ReproducedItem:
     """Accuracy about each appliance against ln(1/ε), with the exact odds of the best attacker."""
-    import pandas as pd
-
     source, everyone = compare_building(setting, MINUTE_S)
     home, test = source.case.home, source.case.test
     found = everyone.without("authors").without(QUARTER)

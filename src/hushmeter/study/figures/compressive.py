@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from hushmeter.assumptions import quiet_jumps
 from hushmeter.attack.hierarchical import split
@@ -49,8 +50,6 @@ from hushmeter.theory import one_shot
 from hushmeter.theory.bounds import BoundCurves, bound_curves, series_curves
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from hushmeter.theory.bounds import Bounds
     from hushmeter.trace import Trace
 
@@ -67,8 +66,6 @@ def one_shot_figure(setting: Setting) -> ReproducedItem:
 
     Each panel has one distribution of switches, with its own floor and limit.
     """
-    import pandas as pd
-
     source, part = find_eight(setting), find_concentrated(setting)
     home = source.case.home
     panels: dict[str, tuple[BoundCurves, FloatArray | None]] = {
@@ -611,8 +608,6 @@ def _make_item(
     tables: Sequence[pd.DataFrame] = (),
 ) -> ReproducedItem:
     """An item whose panels are sweeps; the details of its caption get the slopes."""
-    import pandas as pd
-
     words = replace(caption, details=(*caption.details, *found.tell_robustness()))
     table = pd.concat(tables, ignore_index=True) if len(tables) > 1 else found.table
     figure = draw_panels(panels, f"{title}, {source.name}", note=tell_meaning(source))
