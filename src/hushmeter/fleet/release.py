@@ -335,7 +335,7 @@ def find_interval(source: SourceFolder, files: Sequence[str], columns: Columns) 
         except (pa.ArrowException, OSError, InputError, StopIteration, IndexError, KeyError):
             continue
     raise DataError(
-        f"no file of {source.name} states in its first rows, in column {columns.interval!r}, how "
+        f"no Parquet file of {source.name} states first, in column {columns.interval!r}, how "
         "many seconds a reading lasts; give --interval."
     )
 

@@ -95,6 +95,10 @@ _SHRINKS = {
 ALL_METERS = ""
 """Name in `ledger_caps` of the cap that applies to every meter."""
 
+# Names, or rows, as the parameter of `Store.wanted` or `Store.listed`; made once, because it is
+# called for every charge.
+_as_json = json.JSONEncoder(ensure_ascii=False).encode
+
 _ENTRY = "seq, kind, at, release, source, batch, body, hash"
 _ROW = "batch, meter, period, stream, micro, femto"
 _EFFECTIVE = """
@@ -494,11 +498,6 @@ def no_ledger(name: str) -> DataError:
         f"there is no ledger at {name}; make one with `hushmeter ledger init --ledger URL --clamp "
         "0,15000`, or with `--change 3kW,8kWh` in place of the clamp."
     )
-
-
-def _as_json(values: Sequence[Any]) -> str:
-    """Return names, or rows, as the parameter of `Store.wanted` or `Store.listed`."""
-    return json.dumps(values, ensure_ascii=False)
 
 
 def _cap(total: int | None, width: int | None, most: int | None, delta: int | None) -> Cap:
