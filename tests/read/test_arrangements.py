@@ -140,6 +140,20 @@ def test_a_line_above_the_table_states_the_direction(save, direction):
         read_recording(path, BERLIN)
 
 
+@pytest.mark.parametrize(
+    ("title", "read"),
+    [("Einspeisung 2024", False), ("PV Production", False), ("Data export", True),
+     ("Stromverbrauch", True)],
+)  # fmt: skip
+def test_a_title_of_feed_in_refuses_the_table(save, title, read):
+    path = save(lines(lambda s, v: f"{s:%d.%m.%Y %H:%M};{v}", f"{title}\nZeit;kWh").encode())
+    if read:
+        check(path)
+        return
+    with pytest.raises(DataError, match=f"beside the values.*{title}"):
+        read_recording(path, BERLIN)
+
+
 def test_dates_do_not_show_the_mark_of_decimals(save):
     path = save(lines(lambda s, v: f"{s:%d.%m.%Y};{s.hour};{round(v) if v < 2 else v}",
                       "Datum;Stunde;Verbrauch (kWh)").encode())  # fmt: skip

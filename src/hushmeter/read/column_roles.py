@@ -38,8 +38,10 @@ from hushmeter.read.headers import (
     find_source,
     find_unit,
     has_word,
+    is_general_title,
     is_part_of,
     read_meaning,
+    states_feed_in,
 )
 from hushmeter.read.recording import Task
 from hushmeter.read.source import refuse_faults
@@ -240,9 +242,11 @@ def _refuse_beside(task: Task, plan: Plan, lines: Sequence[str]) -> None:
     read = plan.values or plan.circuits
     known = any(c.meaning.unit or c.meaning.flow in ("import", "use") for c in read)
     known = known or any(stated_unit(line) for line in lines)
+    drawn = any(c.meaning.flow in ("import", "use") for c in read)
     for line in lines:
         key, colon, value = line.partition(": ")
         named = has_word(key, "registers") if colon else has_word(key, "directions")
+        named = named or (not drawn and is_general_title(line) and states_feed_in(line))
         flow = read_meaning(value or line).flow if named else ""
         if not known and has_word(line, "peak"):
             flow = "peak"

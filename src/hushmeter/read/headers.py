@@ -33,6 +33,7 @@ OBIS = re.compile(
     r"(?<![\d.])([12])(?:[.:_-]?(?=[78])|[.:_-](?=29[.:_-]))(7|8|29)[.:_-]?([0-4])(?!\d)"
 )
 RUN = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{2,}")  # Japanese, Chinese, Korean
+ANY_EXPORT = re.compile(r"(?i)\W*(?:data|daten|list)?\W*export\w*[\W\d]*(?:data|daten)?[\W\d]*")
 GENERIC = ("generic", "import", "use", "total", "mains", "homes", "tariff", "phase", "counter")
 COUNTED = re.compile(r"(?<!\d)0\d\d+")
 LARGEST_AMPERES = 250.0
@@ -216,6 +217,12 @@ def _is_generic(name: str) -> bool:
     return all(has_word(word, *GENERIC) for word in words)
 
 
+def is_general_title(line: str) -> bool:
+    """True for a line of nothing but words of directions and general words: Energia oddana 2024."""
+    lists = (*GENERIC, "export", "production", "weak_production")
+    return all(word.isdigit() or has_word(word, *lists) for word in split_words(line))
+
+
 def is_price(text: str) -> bool:
     """True for something per unit of energy: ct/kWh, NOK_per_kWh. "Usage/kWh" is an energy."""
     found = PRICE.match(_spaced(text))
@@ -249,6 +256,15 @@ def _flow(text: str, unit: str | None, obis: re.Match[str] | None) -> str:
     if has_word(text, "use"):
         return "use"
     return "" if obis is None else {"1": "import", "2": "export"}[obis[1]]
+
+
+def states_feed_in(title: str) -> bool:
+    """True for a title of feed-in or production.
+
+    "Export of the consumption" or "Use and feed-in" states what was drawn too.
+    """
+    drawn = has_word(title, "use", "import") or ANY_EXPORT.fullmatch(title)
+    return read_meaning(title).flow in ("export", "production") and not drawn
 
 
 def _is_ampere(text: str) -> bool:

@@ -27,7 +27,7 @@ from hushmeter.errors import DataError, HushmeterError, InputError
 from hushmeter.formatting import short_duration
 from hushmeter.read.column_roles import PlannedTable, plan_table
 from hushmeter.read.columns import ascending, read_row_times, whole_table
-from hushmeter.read.headers import find_source, has_word, read_meaning
+from hushmeter.read.headers import find_source, has_word, states_feed_in
 from hushmeter.read.recording import Series, Task
 from hushmeter.read.regular_times import LONGEST_INTERVAL_S
 from hushmeter.read.source import ZIP_MAGIC, open_text, open_zip, read_head, refuse_large
@@ -41,7 +41,6 @@ from hushmeter.read.text_table import (
 )
 
 # A file that was exported, which is no energy that was fed into the grid.
-ANY_EXPORT = re.compile(r"(?i)\W*(?:data|daten|list)?\W*export\w*[\W\d]*(?:data|daten)?[\W\d]*")
 Loader = Callable[[], RawTable]
 MOST_CELLS = 20_000_000
 FIRST_DAY, FIRST_YEAR = datetime(1899, 12, 31), 1901
@@ -137,9 +136,7 @@ def _refuse_name(task: Task, name: str, noun: str) -> None:
     source = find_source(name)
     if source is not None and not has_word(name, "electric"):
         raise task.error(f"holds {source} ({noun} {name!r}), not electricity.")
-    # A title such as "Export of the consumption" or "Use and feed-in" states what was drawn too.
-    drawn = has_word(name, "use", "import") or ANY_EXPORT.fullmatch(name)
-    if read_meaning(name).flow in ("export", "production") and not drawn:
+    if states_feed_in(name):
         raise task.error(f"holds no use of electricity ({noun} {name!r}).")
 
 
