@@ -182,7 +182,7 @@ def _reduce(source: Path, target: Path) -> None:
     with Image.open(source) as image, atomic(target, force=True, public=True) as temporary:
         # The default method, the median cut, shifts the colours of thin lines.
         few = image.convert("RGB").quantize(
-            COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE
+            COLOURS, Image.Quantize.MAXCOVERAGE, kmeans=5, dither=Image.Dither.NONE
         )
         few.save(temporary, format="PNG", optimize=True)
 
