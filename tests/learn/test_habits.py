@@ -75,11 +75,18 @@ def test_exported_power_is_solar():
     assert habits.clean(home.trace, home.zone).exports
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+def whole_wh(trace):
+    """The same readings by a meter that counts whole Wh."""
+    counted = np.floor(np.cumsum(trace.readings) * trace.interval_s / HOUR)
+    return trace.replace_readings(np.diff(counted, prepend=0) * HOUR / trace.interval_s)
+
+
+@pytest.mark.parametrize("meter", [lambda trace: trace, whole_wh], ids=["0.1 W", "1 Wh"])
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
 @pytest.mark.parametrize("interval_s", [60, 900])
-def test_the_base_load_is_that_of_the_diary(seed, interval_s):
+def test_the_base_load_is_that_of_the_diary(seed, interval_s, meter):
     home = synth.household(days=14, seed=seed)
-    found = habits.base_load(clean(home.at(interval_s), home.zone))
+    found = habits.base_load(clean(meter(home.at(interval_s)), home.zone))
     assert found == pytest.approx(home.diary.base_w, abs=5)
 
 

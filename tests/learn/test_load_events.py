@@ -158,6 +158,19 @@ def test_the_period_of_a_fridge():
     assert load_events.fridge_period(fridge.runs.start[:10]) is None
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_the_steps_of_a_meter_are_no_fridge(seed):
+    """A meter that counts whole Wh alternates between two powers that are 60 W apart."""
+    rng = np.random.default_rng(seed)
+    watts = rng.uniform(80, 500) + np.repeat(rng.exponential(150, 14 * 96), 15)
+    watts[np.arange(watts.size) % 1440 < 420] = watts.min()
+    counted = np.floor(np.cumsum(watts + rng.normal(0, 5, watts.size)) / 60)
+    trace = Trace(60 * np.diff(counted, prepend=0), 60, "2024-01-01T00:00Z")
+    readings = clean(trace, "UTC")
+    clusters = load_events.find_clusters(load_events.find_runs(readings), readings.days)
+    assert "fridge" not in {cluster.kind for cluster in clusters}
+
+
 def charging(power, hours, interval_s=900, days=40):
     """A home of 200 W with one block of `power` in every other evening."""
     watts = np.full(days * DAY // interval_s, 200.0)

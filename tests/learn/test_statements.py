@@ -247,3 +247,38 @@ def test_the_night_is_the_mean_of_its_hours():
     found = hm.findings(Trace(watts, 1800, "2024-01-01T00:00Z"), tz="UTC")
     (night,) = found.of_kind("night")
     assert night.evidence["watts"] == pytest.approx(733 + 3, abs=10)
+
+
+def evenings(days):
+    """Half hours of a home in which people get up and cook at times of their own."""
+    rng = np.random.default_rng(5)
+    watts = 100 + rng.uniform(0, 10, (days, 48))
+    for number, day in enumerate(watts):
+        wake = 13 + rng.integers(0, 2) + 3 * (number % 7 >= 5)
+        day[wake:44] += rng.exponential(120, 44 - wake)
+        day[[wake, 38 + rng.integers(0, 2)]] += 1500
+    return watts
+
+
+def states_of(watts):
+    return hm.findings(Trace(watts.ravel(), 1800, "2024-01-01T00:00Z"), tz="UTC")
+
+
+def test_a_first_use_as_regular_as_a_timer_is_stated_as_one():
+    people, timer = evenings(56), evenings(56)
+    timer[:, 10] += 2000
+    assert "timer" not in of_kind(states_of(people), "first-use").sentence
+    assert "may be that of a timer." in of_kind(states_of(timer), "first-use").sentence
+
+
+def test_an_absence_at_the_start_is_no_change_of_a_habit():
+    watts = evenings(70)
+    watts[:14] = 100 + np.random.default_rng(6).uniform(0, 10, (14, 48))
+    found = states_of(watts)
+    assert found.of_kind("returns")
+    assert of_kind(found, "away").evidence["count"] == 14
+    assert found.of_kind("change") == ()
+
+
+def test_days_away_that_are_not_found_are_not_passed_over():
+    assert any("days away" in reason for reason in states_of(evenings(56)).withheld)

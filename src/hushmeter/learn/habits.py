@@ -122,6 +122,13 @@ class Grid:
         cells = self.first + np.arange(self.watts.size, dtype=np.float64)
         return cells * self.step_s
 
+    @property
+    def meter_step(self) -> float:
+        """Power of which the means are multiples, as those of a meter that counts whole Wh [W]."""
+        known = self.watts[np.isfinite(self.watts)][:100_000]
+        levels = np.unique(np.round(known, 1))
+        return float(np.quantile(np.diff(levels), 0.1)) if levels.size > 1 else 0.0
+
     def by_date(self) -> tuple[int, FloatArray]:
         """Return the first date (days since 1970) and a matrix with one row for every date."""
         cells = round(SECONDS_PER_DAY / self.step_s)
@@ -222,9 +229,15 @@ def slot_length(interval_s: float) -> int:
     return cell_length(interval_s, QUARTER_S)
 
 
+COARSE_W = 10.0
+"""Step of a meter from which on means of 15 min tell more about a small load [W]."""
+
+
 def base_load(readings: LocalReadings) -> float | None:
     """Step 1. Power that the home draws at all times [W]."""
     step = cell_length(readings.interval_s, MINUTE_S)
+    if readings.grid(step).meter_step > COARSE_W:
+        step = max(step, QUARTER_S)
     _, days = readings.grid(step).by_date()
     if readings.solar:
         hours = np.arange(days.shape[1]) * step / SECONDS_PER_HOUR

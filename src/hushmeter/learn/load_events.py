@@ -244,13 +244,17 @@ def _isolated(
     return isolated
 
 
+LEAST_STEPS = 1.5
+"""Steps of a meter that an edge exceeds: a constant load alternates between two of them."""
+
+
 def find_runs(readings: LocalReadings) -> Runs:
     """Step 5. Find the runs of single loads from 40 W on."""
     parts = []
     minute = cell_length(readings.interval_s, MINUTE_S)
     for least, step in ((STRONG_W, readings.interval_s), (WEAK_W, float(minute))):
         grid = readings.grid(step)
-        edges = find_edges(grid.watts, step, least)
+        edges = find_edges(grid.watts, step, max(least, LEAST_STEPS * grid.meter_step))
         runs = pair_edges(grid, edges, LONGEST_RUN_S, (0.1, 0.2, 30.0))
         wanted = (runs.power >= STRONG_W) == (least == STRONG_W)
         parts.append(runs.take(wanted & (runs.duration > 0)))

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from hushmeter.checks import FloatArray, IntArray, non_negative
+from hushmeter.checks import BoolArray, FloatArray, IntArray, non_negative
 from hushmeter.clock import check_zone
 from hushmeter.formatting import count_of, duration_in_words, format_watts
 from hushmeter.learn.habits import (
@@ -142,7 +142,7 @@ def best_guesses(trace: Trace, *, tz: str, noise_w: float) -> tuple[Finding, ...
         *(one for name in ("first", "last") for one in _uses(readings, rhythm, name, hours)),
         *_empty(readings, rhythm, forced=True),
         *_active_hours(readings, rhythm, forced=True),
-        *_returning(readings),
+        *_returning(readings, rhythm),
         *_calendar(readings, rhythm, forced=True),
     )
 
@@ -224,14 +224,14 @@ def _habits(readings: LocalReadings, rhythm: Rhythm | None, count: int) -> Searc
     missing = []
     if count >= FEWEST_AWAY_DAYS:
         found += (away := _away(readings, rhythm))
-        missing += [] if away or tells_absence(rhythm) else ["away"]
+        missing += [] if away else ["away"]
     hours = typical_hours(rhythm)
     for name in ("first", "last"):
         found += (stated := _uses(readings, rhythm, name, hours))
         searched = name == "first" or readings.interval_s <= QUARTER_S or readings.noise_w > 0
         missing += [f"{name}-use"] if searched and not stated else []
-    found += [*_empty(readings, rhythm), *_active_hours(readings, rhythm), *_returning(readings)]
-    return found, withheld + _not_found(missing, readings)
+    found += [*_empty(readings, rhythm), *_active_hours(readings, rhythm)]
+    return [*found, *_returning(readings, rhythm)], withheld + _not_found(missing, readings)
 
 
 FOUND_IN: dict[str, tuple[int, int, int]] = {
@@ -378,7 +378,8 @@ def _uses(
             spread = f" ({_spread(rhythm.days, one, here)})"
         subject = f"the {name} use is" if not parts else "it is"
         parts.append(f"{label} {subject} at about {clock(one.hour)}{spread}")
-    text = "; ".join(parts) + f", give or take {length(tolerance * SECONDS_PER_HOUR)}."
+    timer = "" if readings.noise_w else _timer(rhythm.days, slot[rhythm.away < SURE])
+    text = "; ".join(parts) + f", give or take {length(tolerance * SECONDS_PER_HOUR)}.{timer}"
     evidence: dict[str, Any] = {
         "hour": None, "quartiles": None, "count": 0, "weekend_hour": None,
         "weekend_quartiles": None, "weekend_count": 0, "tolerance_h": tolerance,
@@ -406,6 +407,18 @@ def _spread(days: Days, one: TypicalHour, slots: IntArray) -> str:
         f"between {clock(days.hours[slot])} and {clock(stop)} on {counts[slot]} of "
         f"{slots.size} days"
     )
+
+
+TIMER_SHARE = 0.9
+"""Share of the days with a use in the same half hour from which on it may be that of a timer."""
+
+
+def _timer(days: Days, slots: IntArray) -> str:
+    """Say that a time which working days and weekends share may be that of a machine."""
+    counts = np.bincount(slots, minlength=days.hours.size)
+    near = np.convolve(counts, np.ones(max(1, HALF_HOUR_S // days.slot_s)))
+    regular = near.max() >= TIMER_SHARE * slots.size
+    return " A time as regular as this may be that of a timer." if regular else ""
 
 
 LEAST_SHIFT_H = 1.0
@@ -500,14 +513,15 @@ FEWEST_RETURNS = 10
 """Days that the search for loads that return needs."""
 
 
-def _returning(readings: LocalReadings) -> list[Finding]:
+def _returning(readings: LocalReadings, rhythm: Rhythm) -> list[Finding]:
     """Return strong loads that return within the same hours on most days."""
     days = cut_days(readings, cell_length(readings.interval_s, HALF_HOUR_S))
     if len(days) < FEWEST_RETURNS:
         return []
     loads = returning_loads(reached(days, BLOCK_POWERS_W), days.hours)
+    lived = ~np.isin(days.dates, rhythm.days.dates[rhythm.away >= 0.5])
     return [_returning_load(readings, days, load) for load in loads] + [
-        change for load in loads for change in _change_of_load(days, load)
+        change for load in loads for change in _change_of_load(days, load, lived)
     ]
 
 
@@ -540,12 +554,12 @@ def _returning_load(readings: LocalReadings, days: Days, load: Repeats) -> Findi
     return Finding("returns", text, evidence, certainty, marks)
 
 
-def _change_of_load(days: Days, load: Repeats) -> list[Finding]:
-    """Return the date from which on a load returns much more or much less often."""
-    place, before, after = find_change(load.found, 0.4)
+def _change_of_load(days: Days, load: Repeats, lived: BoolArray) -> list[Finding]:
+    """Return the date from which on a load returns much more or much less often on lived days."""
+    place, before, after = find_change(load.found[lived], 0.4)
     if not place:
         return []
-    day = int(days.dates[place])
+    day = int(days.dates[lived][place])
     hours = f"between {clock(load.first)} and {clock(load.stop)}"
     mean = " as the mean of an hour" if days.slot_s > HALF_HOUR_S else ""
     text = (

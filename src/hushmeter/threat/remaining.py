@@ -46,8 +46,6 @@ EVENING_H = 17.0, 22.0
 """Hours in which most homes are in use [h]."""
 LONG_ABSENCE_DAYS = 10
 """Days away in a row from which on sums of months may show them."""
-SINGLE_RUNS_S = 60.0
-"""Longest cells in which single runs of appliances show [s]."""
 
 
 @dataclass(frozen=True)
@@ -198,8 +196,8 @@ def what_is_left(
     first or last use is right for many homes, so that only the direct test decides about it; it
     tells the usual day from the same day an hour later. Single runs of appliances are never gone:
     no attacker of this list searches for them, so that nothing shows that others do not find them.
-    The odds of the promise bound what they find. For cells of up to a minute, attack the release
-    (`hushmeter attack`).
+    The odds of the promise bound what they find. In cells of up to a minute the attackers of
+    `hushmeter attack` search for them; they would confirm this verdict or leave it as it is.
     """
     count = whole("releases", releases)
     zone = tz or promise.cells.zone
@@ -228,7 +226,7 @@ def what_is_left(
         or _judge(one, _compare(one, found), _best_odds(tests, number), promise.exact)
         for number, one in enumerate(before)
     ]
-    return (*left, *_single_runs(promise, stated))
+    return (*left, *_single_runs(stated))
 
 
 def _shown(promise: Promise) -> set[str]:
@@ -545,11 +543,9 @@ def _of_100(share: float) -> str:
     )
 
 
-def _single_runs(promise: Promise, stated: Findings) -> list[Remaining]:
-    """List statements about single runs, which no attacker tests, for cells above a minute."""
-    if promise.cells.interval_s <= SINGLE_RUNS_S:
-        return []
-    after = "Still there: no simulated attack searches for single runs in values of this length."
+def _single_runs(stated: Findings) -> list[Remaining]:
+    """List statements about single runs, which no attacker of this list tests."""
+    after = "Still there: no simulated attack of this list searches for single runs."
     return [
         Remaining(one.kind, one.sentence, after, 1.0, 0.0, "still there")
         for one in stated.findings
