@@ -27,6 +27,8 @@ BEGIN = "<!-- threats: written by `python -m experiments threats --save` -->\n"
 END = "<!-- end of threats -->\n"
 NOISES_W = (220.0, 469.0, 940.0)
 """Noise of hours: half of, as much as, and twice that which hides a kettle at 60:40 [W]."""
+MONTHS = "months"
+"""Sums of months: they have no hours and no days, so that only the identity is scored."""
 Release = tuple[str, Callable[[Trace, int], tuple[Trace, float]]]
 
 
@@ -198,9 +200,23 @@ def measure_identity(folder: Path, seeds: int) -> Iterator[tuple[str, str, str, 
                 values = np.stack([trace.readings.reshape(7, 24) for trace, _ in seen])
                 found.append(attacker.predict(values))
                 truth.append(homes)
-        blocks = np.concatenate(truth)
-        rating = rate(np.concatenate(found), blocks, floor=1 / len(names), blocks=blocks)
-        yield "identity of a week", "15 homes of CityLearn", name, rating
+        yield "identity of a week", "15 homes of CityLearn", name, _rate_homes(found, truth)
+    months = weeks.reshape(-1, 13, 4 * 168).mean(axis=2)
+    found, truth = [], []
+    for month in range(2, 13):
+        known, values = (
+            np.broadcast_to(means.reshape(-1, 1, 1), (means.size, 7, 24))
+            for means in (months[:, month - 2 : month], months[:, month])
+        )
+        found.append(Identity().fit(known, np.repeat(homes, 2)).predict(values))
+        truth.append(homes)
+    yield "identity of a week", "15 homes of CityLearn", MONTHS, _rate_homes(found, truth)
+
+
+def _rate_homes(found: list[FloatArray], truth: list[IntArray]) -> Rating:
+    """Score the homes named by an attacker, with an interval over homes."""
+    blocks = np.concatenate(truth)
+    return rate(np.concatenate(found), blocks, floor=1 / found[0].shape[1], blocks=blocks)
 
 
 def measure_membership(folder: Path) -> Iterator[tuple[str, str, str, Rating]]:
@@ -245,7 +261,7 @@ def make_table(*, homes: int = 16, seeds: int = 3) -> pd.DataFrame:
 
 def markdown(table: pd.DataFrame) -> str:
     """Return the table with one column for every release."""
-    names = [name for name, _ in RELEASES]
+    names = [*(name for name, _ in RELEASES), MONTHS]
     lines = [
         "| threat, data | " + " | ".join(names) + " | guess |",
         "|---" * (len(names) + 2) + "|",
