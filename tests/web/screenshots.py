@@ -110,7 +110,7 @@ def show(browser: Any, address: str, file: Path, device: dict[str, Any], scheme:
     wait_until_drawn(page)
     page.wait_for_selector("#verdict strong")
     page.wait_for_selector("#left li", timeout=120_000)
-    page.wait_for_function("() => document.querySelector('#left-note').textContent.includes('50')")
+    page.wait_for_function("() => !/first/.test(document.querySelector('#left-note').textContent)")
     # Plotly draws the last texts of a chart a moment after the chart.
     page.wait_for_timeout(300)
     page.evaluate("() => { document.activeElement.blur(); scrollTo(0, 0); }")

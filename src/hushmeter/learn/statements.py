@@ -498,7 +498,9 @@ def _active_hours(
         return []
     mean = float(hourly.sum(axis=1).mean())
     listed = join_words([f"{clock(first)} to {clock(stop)}" for first, stop in usual])
-    text = f"The home is in use in {mean:.0f} hours of a usual day, mostly from {listed}."
+    text = (
+        f"The home uses more than at rest in {mean:.0f} hours of a usual day, mostly from {listed}."
+    )
     evidence = {
         "hours_per_day": round(mean, 2), "count": len(days),
         "share_by_hour": [round(float(s), 3) for s in shares],

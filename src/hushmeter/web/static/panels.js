@@ -276,7 +276,9 @@ export class Panels {
     show(find("left-block"), some);
     find("left-all").textContent = say("findings.all", { count: statements.length });
     show(find("left-all"), statements.length > SHOWN_LEFT && !find("left").classList.contains("all"));
-    find("left-note").textContent = some ? say(left.is_first ? "left.first" : "left.note", { releases: left.releases }) : "";
+    // Without a habit there is nothing to simulate.
+    const measured = some && left.releases > 0 ? say(left.is_first ? "left.first" : "left.note", { releases: left.releases }) : "";
+    find("left-note").textContent = some ? `${measured} ${say("left.alone")}` : "";
   }
 
   async #showVisibility() {

@@ -89,7 +89,8 @@ export default {
     open: "Noch nicht sicher:",
     there: "Noch da:",
     first: "Dies ist eine erste Schätzung aus {releases} simulierten Veröffentlichungen; sie wird gerade genauer.",
-    note: "Auf diesem Rechner mit {releases} simulierten Veröffentlichungen gemessen. Diese Liste ist nur für Sie und steht in keinem Beleg.",
+    note: "Auf diesem Rechner mit {releases} simulierten Veröffentlichungen gemessen.",
+    alone: "Diese Liste ist nur für Sie und steht in keinem Beleg.",
   },
   home: {
     title_one: "Der Angreifer kennt 1 Gerät",
@@ -485,7 +486,7 @@ export default {
     "From {date} on, the first use of working days is at about {after} instead of {before}.": "Ab {date} ist der erste Verbrauch an Arbeitstagen um etwa {after} statt um {before}.",
     "From {date} on, the last use of working days is at about {after} instead of {before}.": "Ab {date} ist der letzte Verbrauch an Arbeitstagen um etwa {after} statt um {before}.",
     "On working days nobody is active at home from about {first} to {last}: the home is in use in {share} out of 100 of these moments, at weekends in {other}.": "An Arbeitstagen ist von etwa {first} bis {last} niemand im Zuhause aktiv: In {share} von 100 dieser Augenblicke ist es in Gebrauch, am Wochenende in {other}.",
-    "The home is in use in {count} hours of a usual day, mostly from {times}.": "Das Zuhause ist in {count} Stunden eines üblichen Tages in Gebrauch, meist von {times}.",
+    "The home uses more than at rest in {count} hours of a usual day, mostly from {times}.": "Das Zuhause verbraucht in {count} Stunden eines üblichen Tages mehr als in Ruhe, meist von {times}.",
     "{a}, {b} and {c}": "{a}, {b} und {c}",
     "{a} and {b}": "{a} und {b}",
     "{first} to {last}": "{first} bis {last}",

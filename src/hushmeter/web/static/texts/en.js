@@ -90,7 +90,8 @@ export default {
     open: "Not certain yet:",
     there: "Still there:",
     first: "This is a first estimate from {releases} simulated releases; it is being refined.",
-    note: "Measured on this computer with {releases} simulated releases. This list is for you alone and is in no receipt.",
+    note: "Measured on this computer with {releases} simulated releases.",
+    alone: "This list is for you alone and is in no receipt.",
   },
 
   home: {

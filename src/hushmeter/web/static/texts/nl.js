@@ -89,7 +89,8 @@ export default {
     open: "Nog niet zeker:",
     there: "Nog te zien:",
     first: "Dit is een eerste schatting uit {releases} gesimuleerde publicaties; ze wordt nu nauwkeuriger.",
-    note: "Gemeten op deze computer met {releases} gesimuleerde publicaties. Deze lijst is alleen voor u en staat in geen enkel bewijs.",
+    note: "Gemeten op deze computer met {releases} gesimuleerde publicaties.",
+    alone: "Deze lijst is alleen voor u en staat in geen enkel bewijs.",
   },
   home: {
     title_one: "De aanvaller kent 1 apparaat",
@@ -475,7 +476,7 @@ export default {
     "From {date} on, the first use of working days is at about {after} instead of {before}.": "Vanaf {date} is het eerste gebruik op werkdagen rond {after} in plaats van {before}.",
     "From {date} on, the last use of working days is at about {after} instead of {before}.": "Vanaf {date} is het laatste gebruik op werkdagen rond {after} in plaats van {before}.",
     "On working days nobody is active at home from about {first} to {last}: the home is in use in {share} out of 100 of these moments, at weekends in {other}.": "Op werkdagen is er van ongeveer {first} tot {last} niemand actief in de woning: op {share} van de 100 van deze momenten is ze in gebruik, in het weekend op {other}.",
-    "The home is in use in {count} hours of a usual day, mostly from {times}.": "De woning is {count} uur van een gewone dag in gebruik, meestal van {times}.",
+    "The home uses more than at rest in {count} hours of a usual day, mostly from {times}.": "De woning verbruikt {count} uur van een gewone dag meer dan in rust, meestal van {times}.",
     "{a}, {b} and {c}": "{a}, {b} en {c}",
     "{a} and {b}": "{a} en {b}",
     "{first} to {last}": "{first} tot {last}",
