@@ -128,3 +128,15 @@ def test_powers_above_the_nights_and_the_nights_are_the_readings(rng):
     np.testing.assert_allclose(days.watts + days.night_w, watts.ravel()[8:-40].reshape(-1, 48))
     reached = rhythm.reached(days, (1500,))[1500]
     np.testing.assert_array_equal(reached, watts.ravel()[8:-40].reshape(-1, 48) >= 1500)
+
+
+def test_what_is_not_known_reaches_no_power(rng):
+    """Solar panels hide the day: what is usual in the evening says nothing about it."""
+    watts = np.tile(np.where(np.arange(24) >= 16, 3000.0, 100.0), (30, 1))
+    watts += rng.normal(0, 100, watts.shape)
+    watts[:, 12:18] = np.nan
+    noise = np.full(watts.shape, 100.0)
+    days = rhythm.Days(3600, np.arange(30), watts, np.zeros(watts.shape), noise)
+    reached = rhythm.reached(days, (1500,))[1500]
+    assert (reached[:, 12:18] == 0).all()
+    assert (reached[:, 18:] > 0.99).all()

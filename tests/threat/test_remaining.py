@@ -17,7 +17,12 @@ from hushmeter.files import receipt_path
 from hushmeter.learn.habits import Finding, clock, weekends
 from hushmeter.releases.purposes import OF_PURPOSE
 from hushmeter.releases.receipt import SCHEMA
-from hushmeter.threat import read_for_attack, released_findings, what_is_left
+from hushmeter.threat import (
+    likely_findings,
+    read_for_attack,
+    released_findings,
+    what_is_left,
+)
 from hushmeter.threat.remaining import RULES, _Cells, _make_tests, _upper
 
 COOKS = ("fridge", "kettle", "microwave", "oven", "television")
@@ -296,6 +301,25 @@ def test_single_runs_are_not_called_gone_without_a_test(every):
     (kettle,) = [one for one in found if one.kind == "kettle"]
     assert kettle.verdict == "still there"
     assert kettle.after.startswith("Still there: no simulated attack of this list searches")
+
+
+def test_no_load_of_a_release_is_passed_over(home, tmp_path):
+    """Also where one of several loads is clear; hours of use are never clear under noise."""
+    hours = np.arange(len(home.trace)) % 24
+    lunch = np.random.default_rng(3).random(hours.size) < 0.75
+    watts = 150.0 + 5000 * ((hours >= 19) & (hours < 21))
+    watts += 1100 * lunch * ((hours >= 11) & (hours < 13))
+    cooks = replace(home, trace=home.trace.replace_readings(np.round(watts)))
+    # The noise is a real one, without a seed.
+    path = tmp_path / "hours.csv"
+    promise_of(cooks, watts=400.0, epsilon=1.0).release(cooks.trace).save(path)
+    loads = [one for one in likely_findings(read_for_attack(path)) if one.kind == "returns"]
+    answer = json.loads(CliRunner().invoke(app, ["inspect", str(path), "--json"]).stdout)
+    printed = [one["sentence"] for name in ("findings", "likely") for one in answer[name]]
+    assert loads
+    assert [printed.count(one.sentence) for one in loads] == [1] * len(loads)
+    assert "active-hours" not in {one["kind"] for one in answer["findings"]}
+    assert "active-hours" in {one["kind"] for one in answer["likely"]}
 
 
 def test_every_chance_is_a_probability(home):

@@ -106,16 +106,21 @@ def _inspect_release(place: Path, tz: str | None, output: Path | None, json: boo
         raise InputError("-o draws metered readings; leave it out for a release.")
     release = read_for_attack(place)
     shown = released_findings(release, tz=tz)
-    clear = {one.kind for one in shown.findings}
-    likely = [one for one in likely_findings(release, tz=tz) if one.kind not in clear]
+    clear = [one.sentence for one in shown.findings]
+    # A home may have several loads that return, of which some are clear.
+    known = {one.kind for one in shown.findings} - {"returns", "change"}
+    likely = [
+        one
+        for one in likely_findings(release, tz=tz)
+        if one.kind not in known and one.sentence not in clear
+    ]
     if json:
         found = shown.to_dict()
         print_json({**found, "likely": [one.to_dict() for one in likely], "release": str(place)})
         return
     typer.echo(str(release.receipt))
-    if shown.findings:
-        clearly = [one.sentence for one in shown.findings]
-        print_list("What this release shows to somebody who knows its noise:", clearly)
+    if clear:
+        print_list("What this release shows to somebody who knows its noise:", clear)
     if likely:
         print_list("Most likely, but less certain:", [one.sentence for one in likely])
     print_sentences(*shown.notes, *shown.withheld)

@@ -590,5 +590,6 @@ def reached(days: Days, powers: tuple[int, ...]) -> dict[int, FloatArray]:
         near = likelihood[:, max(0, slot - 1) : slot + 2]
         weights = deconvolve(near, start)
         posterior[:, slot] = likelihood[:, slot] * weights
-    posterior /= posterior.sum(axis=2, keepdims=True)
+    # A missing slot reaches nothing, whatever is usual.
+    posterior *= np.isfinite(watts)[..., None] / posterior.sum(axis=2, keepdims=True)
     return {power: posterior[..., support >= power].sum(axis=2) for power in powers}

@@ -142,7 +142,7 @@ def best_guesses(trace: Trace, *, tz: str, noise_w: float) -> tuple[Finding, ...
         *(one for name in ("first", "last") for one in _uses(readings, rhythm, name, hours)),
         *_empty(readings, rhythm, forced=True),
         *_active_hours(readings, rhythm, forced=True),
-        *_returning(readings, rhythm),
+        *_returning(readings, rhythm, forced=True),
         *_calendar(readings, rhythm, forced=True),
     )
 
@@ -484,14 +484,14 @@ def _empty(readings: LocalReadings, rhythm: Rhythm, *, forced: bool = False) -> 
 def _active_hours(
     readings: LocalReadings, rhythm: Rhythm, *, forced: bool = False
 ) -> list[Finding]:
-    """Return the hours in which the home uses more than at rest."""
-    if readings.solar or not (forced or tells_absence(rhythm)):
+    """Return the hours in which the home uses more than at rest; noise hides small uses of them."""
+    if readings.solar or not (forced or (tells_absence(rhythm) and not readings.noise_w)):
         return []
     days = rhythm.days
     per_hour = max(1, round(SECONDS_PER_HOUR / days.slot_s))
     used = rhythm.used * (1 - rhythm.away)[:, None]
     hourly = used.reshape(len(days), 24, per_hour).max(axis=2)
-    active = hourly >= (SURE_UNDER_NOISE if readings.noise_w else 0.5)
+    active = hourly >= 0.5
     shares = np.roll(hourly.mean(axis=0), DAY_STARTS_H)
     usual = hour_spans(shares >= 0.5)
     if not usual:
@@ -515,12 +515,20 @@ FEWEST_RETURNS = 10
 """Days that the search for loads that return needs."""
 
 
-def _returning(readings: LocalReadings, rhythm: Rhythm) -> list[Finding]:
+MOST_UNSURE = 0.1
+"""Mean probability of an error about a load on one day up to which its days are counted."""
+
+
+def _returning(readings: LocalReadings, rhythm: Rhythm, *, forced: bool = False) -> list[Finding]:
     """Return strong loads that return within the same hours on most days."""
     days = cut_days(readings, cell_length(readings.interval_s, HALF_HOUR_S))
     if len(days) < FEWEST_RETURNS:
         return []
-    loads = returning_loads(reached(days, BLOCK_POWERS_W), days.hours)
+    loads = [
+        load
+        for load in returning_loads(reached(days, BLOCK_POWERS_W), days.hours)
+        if forced or np.minimum(load.found, 1 - load.found).mean() <= MOST_UNSURE
+    ]
     lived = ~np.isin(days.dates, rhythm.days.dates[rhythm.away >= 0.5])
     return [_returning_load(readings, days, load) for load in loads] + [
         change for load in loads for change in _change_of_load(days, load, lived)
