@@ -263,16 +263,9 @@ def find_left(given: schemas.LeftRequest, session: Session) -> schemas.LeftModel
     from hushmeter.threat import what_is_left
 
     promise = replace(find_promise(given, session), home=None)
-    done = [0]
-    left = what_is_left(
-        session.trace,
-        promise,
-        releases=given.releases,
-        rng=given.seed,
-        progress=lambda number, _: done.append(number),
-    )
+    left = what_is_left(session.trace, promise, releases=given.releases, rng=given.seed)
     statements = [schemas.RemainingModel(**asdict(one)) for one in left]
-    return schemas.LeftModel(statements=statements, releases=done[-1])
+    return schemas.LeftModel(statements=statements, releases=given.releases)
 
 
 def _cost(seen: Trace, done: Release) -> schemas.CostModel | None:

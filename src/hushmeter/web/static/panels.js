@@ -276,8 +276,8 @@ export class Panels {
     show(find("left-block"), some);
     find("left-all").textContent = say("findings.all", { count: statements.length });
     show(find("left-all"), statements.length > SHOWN_LEFT && !find("left").classList.contains("all"));
-    // Without a habit there is nothing to simulate.
-    const measured = some && left.releases > 0 ? say(left.is_first ? "left.first" : "left.note", { releases: left.releases }) : "";
+    // Nothing is simulated for statements that no attack tests.
+    const measured = statements.some(({ by_chance }) => by_chance > 0) ? say(left.is_first ? "left.first" : "left.note", { releases: left.releases }) : "";
     find("left-note").textContent = some ? `${measured} ${say("left.alone")}` : "";
   }
 
