@@ -127,6 +127,19 @@ def hit_share(found, truth, slack=120.0):
     return float(np.mean(np.minimum(before, after) <= slack))
 
 
+def test_a_kettle_as_strong_as_an_oven_is_not_its_thermostat():
+    """The pulses of an oven follow each other; a kettle runs alone."""
+    noons, mornings = (DAY * np.arange(20.0)[:, None] + 3600 * hour for hour in (12, 8))
+    start = np.sort(np.append(noons + 180 * np.arange(6), mornings))
+    alone = np.isin(start, mornings)
+    length, power = np.full(start.size, 90.0), np.full(start.size, 2500.0)
+    runs = load_events.Runs(start, start + length, power, length, 0 * length, alone)
+    (found,) = load_events.find_clusters(runs, 20.0)
+    assert found.kind == "thermostat"
+    np.testing.assert_array_equal(found.runs.start, start[~alone])
+    assert found.per_day == 6.0
+
+
 @pytest.mark.parametrize("interval_s", [6, 60])
 def test_kettles_of_the_diary_are_found(interval_s):
     # An oven of the same power would hide the kettle among its pulses.

@@ -309,7 +309,8 @@ class Cluster:
     """Runs of one kind of load."""
 
     kind: str  # One of `DESCRIPTIONS`, or "" if no class fits
-    # The runs that support the statement: isolated ones of kettles and short heat, otherwise all.
+    # The runs that support the statement: of kettles and short heat isolated ones, of a thermostat
+    # those that follow each other, otherwise all.
     runs: Runs
     # Medians [W] [s]
     power: float
@@ -339,14 +340,18 @@ def _classify(runs: Runs, days: float) -> Cluster:
     per_day = len(runs) / days
     night = float(np.mean(runs.start / SECONDS_PER_HOUR % 24 < 6))
     pauses = runs.start[1:] - runs.end[:-1]
-    train = float(np.mean(np.append(False, pauses < max(900.0, duration))))
+    follows = np.append(False, pauses < max(900.0, duration))
+    train = float(np.mean(follows))
     kind = _class_of(power, duration, per_day, night, train, len(runs))
     if kind in ("kettle", "short-heat"):
         alone = runs.take(runs.isolated)
         if 2 * len(alone) < len(runs):
             return Cluster("", runs, power, duration, per_day)
-        return Cluster(kind, alone, power, duration, len(alone) / days)
-    return Cluster(kind, runs, power, duration, per_day)
+        runs = alone
+    elif kind == "thermostat":
+        # A kettle of the same power runs alone.
+        runs = runs.take(follows | np.append(follows[1:], False))
+    return Cluster(kind, runs, power, duration, len(runs) / days)
 
 
 def _class_of(
