@@ -93,6 +93,17 @@ def test_a_typical_day_shows_the_load_of_every_evening(home):
     assert found["returns"].still_there == 1
 
 
+def test_typical_days_say_nothing_certain_about_single_days(home):
+    """Each day is estimated to be the typical one of its month: no count of days follows."""
+    done = promise_of(home, hide="which days we are away").release(home.trace, rng=1)
+    shown = released_findings(done, tz=home.zone)
+    assert shown.findings == ()
+    assert "no released table shows them" in shown.withheld[0]
+    likely = likely_findings(done, tz=home.zone)
+    assert {"first-use", "active-hours"} <= {one.kind for one in likely}
+    assert not any(" on half of the " in one.sentence for one in likely)
+
+
 @pytest.mark.parametrize("length", [3, 14])
 def test_months_hide_which_days_a_short_absence_has(home, length):
     """An absence of two weeks shows in the sum of its month."""

@@ -91,16 +91,19 @@ def released_findings(release: Release, *, tz: str | None = None) -> Findings:
     -------
     Findings
         Statements from the estimate of the cells under its noise, or, if no table has hours of the
-        day, from the sums of days.
+        day, from the sums of days; none if no table has single days.
     """
     seen = _attacked(release, tz)
-    if seen is None:
-        nothing = (
-            f"Nothing is inferred, because habits are searched for in hours and in days. The "
-            f"release has only {join_words(release.view_names)}; up to their noise, its sums show "
-            "how much the home uses.",
-        )
-        return Findings((), (), nothing, np.zeros((0, 2)), tz or release.promise.cells.zone, 0.0)
+    if seen is None or DAYS not in _shown(release.promise):
+        reason = "Nothing is certain about single days, because no released table shows them."
+        if seen is None:
+            reason = (
+                f"Nothing is inferred, because habits are searched for in hours and in days. The "
+                f"release has only {join_words(release.view_names)}; up to their noise, its sums "
+                "show how much the home uses."
+            )
+        zone = tz or release.promise.cells.zone
+        return Findings((), (), (reason,), np.zeros((0, 2)), zone, 0.0)
     trace, zone, noise = seen
     return findings(trace, tz=zone, noise_w=noise)
 
@@ -131,6 +134,9 @@ def _attacked(release: Release, tz: str | None) -> tuple[Trace, str, float] | No
     for name in ("hours", "typical-week", "typical-day"):
         if name in release.view_names:
             noise = float(np.sqrt(np.mean(release.view(name).errors ** 2)))
+            if name != "hours":
+                # Typical days are no days: without noise their spread would be stated as theirs.
+                noise = max(noise, 1.0)
             return release.trace, tz or release.promise.cells.zone, noise
     if "days" not in release.view_names:
         return None
