@@ -320,7 +320,7 @@ def test_an_exponent_that_is_no_number_and_a_missing_length(samples, save):
     alone = re.sub(
         rb"(<IntervalReading>)(.*)<IntervalReading>.*?</IntervalReading>", rb"\1\2", alone
     )
-    with pytest.raises(DataError, match="no reading says how long its interval is"):
+    with pytest.raises(DataError, match="no reading states the length of its interval"):
         read_meter(save(alone, "feed.xml"))
 
 
