@@ -50,8 +50,8 @@ def relaxed_against_solvers() -> Iterator[Row]:
     ours = best_of(lambda: solve_relaxed(HOME.powers, jumps, HOME.tolerance)) / READINGS
     few = jumps[:2000]
     yield Row("solve_relaxed per reading", _highs(few) / ours, "HiGHS, warm-started", 1000)
-    # Memory limits solve_relaxed and the interpreter limits cvxpy: the ratio was 71,000 on a machine
-    # with a slow processor and 28,000 on one with a fast processor, with more readings per second.
+    # Memory limits solve_relaxed, and the interpreter limits cvxpy: the ratio was 71,000 on a slow
+    # processor and 28,000 on a fast one, with more readings per second.
     yield Row("solve_relaxed per reading", _cvxpy(few[:60]) / ours, "cvxpy, parametrised", 20_000)
 
 
