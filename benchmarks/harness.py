@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import platform
 import time
@@ -70,6 +71,8 @@ def best_of(function: Callable[[], object], repeat: int = 5) -> float:
 def together(*functions: Callable[[], object], repeat: int = 5) -> list[float]:
     """Shortest timing of each [s], taken in turns so that a disturbance affects all of them."""
     best = [float("inf")] * len(functions)
+    # The garbage collector does not search what earlier benchmarks left behind.
+    gc.freeze()
     for _ in range(repeat):
         for i, function in enumerate(functions):
             start = time.perf_counter()
