@@ -171,6 +171,15 @@ def test_a_repeated_header_starts_another_block(save):
     assert len(read_meter(save("".join(days).encode()), tz="UTC")) == 8
 
 
+def test_a_header_that_stands_again_with_other_blanks_is_the_same():
+    rows = [["time", "use (W)"], [datetime(2024, 1, 1, 0), 5.0], [datetime(2024, 1, 1, 12), 6.0]]
+    more = [[datetime(2024, 1, 2, 0), 7.0], [datetime(2024, 1, 2, 12), 8.0]]
+    again = [*rows, [" time ", "use (W) "], *more]
+    raw = table_of_rows(again, Path("book.xlsx"), kind="workbook")
+    assert [block.data.num_rows for block in raw.blocks] == [2]
+    assert raw.notes == ()
+
+
 def test_names_are_made_unique():
     assert unique_names(["a", "a", "", "a_2"]) == ("a", "a_3", "column_2", "a_2")
 

@@ -155,7 +155,7 @@ def table_of_rows(
         again = there in above and any(
             _kinds_of(_texts(later)) == {"word"} for later in cells[i : i + len(above)]
         )
-        if there == header:
+        if header is not None and _is_same_header(there, header):
             blocks.append([])
             foreign = False
         elif foreign or again or (header is not None and _is_other_header(there, header)):
@@ -463,6 +463,14 @@ def _is_reading(row: Sequence[object], frame: Frame, path: Path) -> bool:
     return True
 
 
+def _is_same_header(row: Sequence[object], header: Sequence[object]) -> bool:
+    """True for the words of the header again, whatever blanks are around them."""
+    if len(row) != len(header) or type(row[0]) is not type(header[0]):
+        return False
+    # The first cell tells most rows from the header, without a text of every cell.
+    return _stripped(row[:1]) == _stripped(header[:1]) and _stripped(row) == _stripped(header)
+
+
 def _is_other_header(row: Sequence[object], header: Sequence[object]) -> bool:
     """True for a row of words, as long as the header, of another unit or of feed-in."""
     if len(row) != len(header) or any(_kind(cell) != "word" for cell in row):
@@ -527,6 +535,10 @@ def arrow_table(columns: Sequence[Sequence[object]], names: Sequence[str]) -> An
             marks = missing_marks()
             arrays.append(arrow_array([None if t.lower() in marks else t for t in texts]))
     return pa.table(arrays, names=list(names))
+
+
+def _stripped(row: Sequence[object]) -> list[str]:
+    return [text.strip() for text in _texts(row)]
 
 
 def _texts(row: Sequence[object]) -> list[str]:
