@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from itertools import chain
-from math import comb
+from math import ceil, comb
 from pathlib import Path
 from typing import Any
 
@@ -544,9 +544,10 @@ def _upper(hits: int, total: int) -> float:
 
 
 def _of_100(share: float) -> str:
-    return (
-        "less than 1" if share < 0.01 else "more than 99" if share > 0.99 else f"{100 * share:.0f}"
-    )
+    if share > 0.99:
+        return "more than 99"
+    # A share below one in a hundred is rounded up, so that no guess is said to be impossible.
+    return f"{100 * share:.0f}" if share >= 0.01 else f"{ceil(1000 * share) / 10:g}"
 
 
 def _single_runs(stated: Findings) -> list[Remaining]:

@@ -453,7 +453,6 @@ export default {
     "It is stated correctly from {right} of {total} simulated releases; a guess without the readings would be right {chance} times out of 100.": "Aus {right} von {total} simulierten Veröffentlichungen folgt es richtig; ohne die Messwerte geraten, wäre es {chance}-mal von 100 richtig.",
     "It is stated correctly from the exact sums; a guess without the readings would be right {chance} times out of 100.": "Aus den genauen Summen folgt es richtig; ohne die Messwerte geraten, wäre es {chance}-mal von 100 richtig.",
     "It is stated correctly by no attack on the exact sums; a guess without the readings would be right {chance} times out of 100.": "Kein Angriff auf die genauen Summen findet es; ohne die Messwerte geraten, wäre es {chance}-mal von 100 richtig.",
-    "less than 1": "weniger als 1",
     "No released table shows {what}.": "Keine veröffentlichte Tabelle zeigt {what}.",
     "the hours of a day": "die Stunden eines Tages",
     "single days": "einzelne Tage",

@@ -443,7 +443,6 @@ export default {
     "It is stated correctly from {right} of {total} simulated releases; a guess without the readings would be right {chance} times out of 100.": "Uit {right} van {total} gesimuleerde publicaties volgt het juist; een gok zonder de meetwaarden zou {chance} van de 100 keer juist zijn.",
     "It is stated correctly from the exact sums; a guess without the readings would be right {chance} times out of 100.": "Uit de exacte sommen volgt het juist; een gok zonder de meetwaarden zou {chance} van de 100 keer juist zijn.",
     "It is stated correctly by no attack on the exact sums; a guess without the readings would be right {chance} times out of 100.": "Geen aanval op de exacte sommen vindt het; een gok zonder de meetwaarden zou {chance} van de 100 keer juist zijn.",
-    "less than 1": "minder dan 1",
     "No released table shows {what}.": "Geen gepubliceerde tabel toont {what}.",
     "the hours of a day": "de uren van een dag",
     "single days": "afzonderlijke dagen",
