@@ -10,6 +10,9 @@ JOBS ?= 1
 
 .PHONY: demo serve test test-slow coverage check size mutants bench docs dist clean
 
+# The tests start hundreds of processes, which need not compile the package each time.
+test test-slow coverage: export PYTHONDONTWRITEBYTECODE :=
+
 demo: $(VENV)/.core
 	$(BIN)/hushmeter demo --force -o demo-report
 

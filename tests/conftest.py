@@ -34,6 +34,7 @@ GROUPS = {
     "tests/web/test_other_user.py": "other user",
     "tests/web/test_page.py": "page",
     "tests/web/test_schema.py": "schema",
+    "tests/web/test_texts.py": "texts",
 }
 """Files whose tests share an expensive fixture and therefore one worker."""
 

@@ -106,7 +106,7 @@ forms = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(meters(), st.one_of(wishes, numbers, changes), forms)
 def test_every_way_in_states_the_same_promise(tmp_path_factory, meter, asked, form):
     trace, zone = meter
@@ -180,7 +180,7 @@ def in_a_command(asked, form):
     return make_request({"hide": None, "epsilon": None, **words})
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.sampled_from([600.0, 900.0, 1800.0, 3600.0]),
     st.sampled_from(["UTC", "Europe/Berlin", "America/New_York"]),

@@ -34,6 +34,8 @@ DIFFERS = {"noise", "clock", "chance"}
 
 START = np.datetime64("2024-03-01T00:00", "s")
 DAYS = 32
+PER_HOUR = 12
+INTERVAL_S = 3600 / PER_HOUR
 
 
 def items(value, name=""):
@@ -82,16 +84,16 @@ def metrics_of(path):
 
 
 def load(extra):
-    """Minutes of a month [W]: a fridge and, in one of the two homes, one boil of a kettle more."""
-    rng, minutes = np.random.default_rng(7), np.arange(1440 * DAYS)
-    watts = 80 + 120 * (minutes // 20 % 2) + np.rint(rng.uniform(0, 300, minutes.size))
-    watts[8 * 60 + 12 : 8 * 60 + 15] += extra
+    """Readings of a month [W]: a fridge and, in one of the two homes, one boil of a kettle more."""
+    rng, rows = np.random.default_rng(7), np.arange(PER_HOUR * 24 * DAYS)
+    watts = 80 + 120 * (rows // 4 % 2) + np.rint(rng.uniform(0, 300, rows.size))
+    watts[8 * PER_HOUR + 3] += extra
     return watts
 
 
 def publish_series(folder, watts):
     """A series and a calendar of the home's file, and what a reader finds in it."""
-    write_meter(folder / "meter.csv", hm.Trace(watts, 60.0, START))
+    write_meter(folder / "meter.csv", hm.Trace(watts, INTERVAL_S, START))
     facts = read_recording(folder / "meter.csv").public
     yield (
         "facts of a file",
@@ -111,7 +113,7 @@ def publish_series(folder, watts):
 
 def publish_stream(folder, watts):
     """A stream of the same file, and one that ends because the cap of its ledger is reached."""
-    words = ("--interval", "60s", "--hide", "kettle", "--step", 1, "--once", "--json")
+    words = ("--interval", f"{INTERVAL_S:g}s", "--hide", "kettle", "--step", 1, "--once", "--json")
     first = ("--state", folder / "first.db", "--to", folder / "stream")
     done = run("live", folder / "meter.csv", *words, *first)
     yield "exit codes", {"live": done.returncode}
@@ -151,7 +153,7 @@ def publish_page(folder, watts):
 
 def write_fleet(folder, watts):
     """One Parquet file of two meters with hourly means; the first is the home."""
-    hours = watts.reshape(-1, 60).mean(axis=1)
+    hours = watts.reshape(-1, PER_HOUR).mean(axis=1)
     times = START + 3600 * np.arange(hours.size)
     other = 100 + 50 * (np.arange(hours.size) % 24)
     table = {

@@ -9,37 +9,41 @@ import pytest
 from tests.docs.blocks import ROOT, load_extension
 
 GRAPH = load_extension("package_graph")
-PACKAGES = GRAPH.read_graph()
 
 
-def test_the_package_graph_has_no_cycle():
-    assert GRAPH.find_cycle(PACKAGES) == []
+@pytest.fixture(scope="module")
+def packages():
+    return GRAPH.read_graph()
 
 
-def test_the_picture_is_current():
+def test_the_package_graph_has_no_cycle(packages):
+    assert GRAPH.find_cycle(packages) == []
+
+
+def test_the_picture_is_current(packages):
     shown = GRAPH.PICTURE.read_text(encoding="utf-8")
-    boxes = GRAPH.group_graph(PACKAGES)
+    boxes = GRAPH.group_graph(packages)
     assert shown == GRAPH.draw(boxes), "run python docs/extensions/package_graph.py"
 
 
-def test_the_picture_is_small_and_explains_every_box():
-    boxes = GRAPH.group_graph(PACKAGES)
+def test_the_picture_is_small_and_explains_every_box(packages):
+    boxes = GRAPH.group_graph(packages)
     assert len(boxes) <= 20
     assert set(boxes) == set(GRAPH.CAPTIONS)
 
 
-def test_the_graph_follows_the_layers_of_import_linter():
+def test_the_graph_follows_the_layers_of_import_linter(packages):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     layered, apart = project["tool"]["importlinter"]["contracts"]
     layers = [layer.replace(" ", "").split("|") for layer in layered["layers"]]
     rank = {name: -number for number, layer in enumerate(layers) for name in layer}
-    assert set(PACKAGES) == set(rank)
-    upwards = [(a, b) for a, targets in PACKAGES.items() for b in targets if rank[a] <= rank[b]]
+    assert set(packages) == set(rank)
+    upwards = [(a, b) for a, targets in packages.items() for b in targets if rank[a] <= rank[b]]
     assert upwards == []
     assert apart["type"] == "independence"
     applications = {name.removeprefix("hushmeter.") for name in apart["modules"]}
     assert applications == set(GRAPH.APPLICATIONS)
-    assert {name for one in applications for name in PACKAGES[one]} & applications == set()
+    assert {name for one in applications for name in packages[one]} & applications == set()
 
 
 @pytest.fixture

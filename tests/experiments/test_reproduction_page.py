@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -78,7 +79,11 @@ def test_pictures_in_the_docs_are_wide_and_small():
 
 
 def test_from_results_to_the_page(tmp_path, small_items):
-    made, _, folder = small_items
+    made, files, _ = small_items
+    folder = tmp_path / "few"
+    folder.mkdir()
+    for file in (*files["fig4"], *files["table1"]):
+        shutil.copy(file, folder)
     make_page(folder, folder, tmp_path)
     page = (tmp_path / "reproduction.md").read_text(encoding="utf-8")
     saved = made["fig4"].words

@@ -27,7 +27,7 @@ from tests.live.meters import (
 )
 from tests.live.streams import BEGIN, KEY, Bench
 
-PAIRS = 15
+PAIRS = 8
 
 
 TABLES = {

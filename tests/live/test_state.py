@@ -179,8 +179,8 @@ SLOW = pytest.mark.slow
 @pytest.mark.parametrize(
     ("victims", "terms", "kills", "days"),
     [
-        ("process", "series", 10, 2),
-        pytest.param("mixed", "bands", 6, 2, marks=needs_broker),
+        ("process", "series", 5, 2),
+        pytest.param("mixed", "bands", 4, 2, marks=needs_broker),
         pytest.param("process", "series", 200, 40, marks=SLOW),
         pytest.param("mixed", "bands", 200, 40, marks=[SLOW, needs_broker]),
     ],

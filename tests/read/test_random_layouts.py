@@ -29,10 +29,10 @@ def test_the_stated_share_of_known_words_is_the_measured_one():
     assert f"{english} of the English and {swedish} of the Swedish ones" in stated
 
 
-def test_three_hundred_random_layouts():
-    counts, wrong = outcomes(range(300))
+def test_a_hundred_random_layouts():
+    counts, wrong = outcomes(range(100))
     assert not wrong, wrong[:5]
-    assert counts["right"] >= 270, counts
+    assert counts["right"] >= 90, counts
 
 
 @pytest.mark.slow

@@ -139,7 +139,7 @@ def test_a_damaged_bill_is_one_sentence(tmp_path, content):
     assert folder.exists()
 
 
-FEW_KILLS, KILLS = 16, 150
+FEW_KILLS, KILLS = 8, 150
 STEPS = (("save_paid", "finish_paid"), ("_pay_and_publish",), ("publish_staged",))
 """Functions within which a process is killed at a random call."""
 

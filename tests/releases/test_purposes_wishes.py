@@ -276,12 +276,17 @@ def test_the_noise_for_rounding_is_that_of_the_largest_move():
 
 ATTACKED = [
     (WHEN, Metering(50.0), ()),
-    (WHICH, Metering(0.0, 50.0), ()),
     (AWAY, Metering(), ()),
-    ("that we are away 3 kW 5 kWh", Metering(), ("typical-day", "months")),
     ("that we are away 3 kW 5 kWh 3 days", Metering(), ()),
-    (f"{WHEN}, kettle", Metering(), ()),
     ("kettle", Metering(), ("views",)),
+    pytest.param(WHICH, Metering(0.0, 50.0), (), marks=pytest.mark.slow),
+    pytest.param(
+        "that we are away 3 kW 5 kWh",
+        Metering(),
+        ("typical-day", "months"),
+        marks=pytest.mark.slow,
+    ),
+    pytest.param(f"{WHEN}, kettle", Metering(), (), marks=pytest.mark.slow),
 ]
 
 

@@ -396,8 +396,9 @@ def is_harmless(kind, path, change):
     return any((change, name) in HARMLESS for name in names)
 
 
+@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_leaf_of_a_receipt_is_checked(tmp_path, kind):
+def test_every_leaf_of_a_receipt_is_checked(tmp_path, kind, every):
     metering, request, name = KINDS[kind]
     # A wish about days needs whole months.
     readings = np.random.default_rng(0).gamma(1.0, 300.0, 744 if "hide" in kind else 72).round()
@@ -417,7 +418,8 @@ def test_every_leaf_of_a_receipt_is_checked(tmp_path, kind):
             return True
 
     counts = Counter()
-    for path, _ in leaves(fields):
+    # Each kind begins at another leaf.
+    for path, _ in list(leaves(fields))[list(KINDS).index(kind) % every :: every]:
         for change in ("changed", "removed"):
             file.write_text(json.dumps(with_change(fields, path, change)))
             found = is_found()

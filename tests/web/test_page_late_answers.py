@@ -111,7 +111,9 @@ def save_hours(path, hours):
     return path
 
 
-@pytest.mark.parametrize("route", ["attack", "bounds", "calendar"])
+@pytest.mark.parametrize(
+    "route", ["attack", "calendar", pytest.param("bounds", marks=pytest.mark.slow)]
+)
 def test_answers_about_other_readings_are_given_up(page, page_server, hold, tmp_path, route):
     """Otherwise a short file would show the months of the file before, or an error about it."""
     page.goto(page_server)

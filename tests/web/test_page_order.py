@@ -222,7 +222,14 @@ def test_a_finding_is_shown_where_it_is(page, page_server):
     assert page.locator(".chip input:checked").count() == 0, "highlighted, never ticked"
 
 
-@pytest.mark.parametrize("kind", ["hourly", "6 s", "evening", "household"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "hourly",
+        "evening",
+        *(pytest.param(one, marks=pytest.mark.slow) for one in ("6 s", "household")),
+    ],
+)
 def test_a_phone_needs_at_most_four_screens(open_page, page_server, files, kind):
     page = open_page(**PHONE)
     if kind in files:
