@@ -2,9 +2,9 @@
 
 A mutant is the source of one module with one expression changed, for example `<` to `<=` or
 `ceil` to `floor`. All tests of the packages run once without a change, which shows the lines that
-each of them executes. Each mutant of the sample then meets the tests that execute its line; a line
-of a compiled kernel, or one that runs at import, meets all tests of its package. A mutant that no
-test notices is a survivor. It points to a missing test, or to a change that makes no difference.
+each of them executes. Each mutant of the sample then meets the tests that execute its line, and
+after them all tests of its package. A mutant that no test notices is a survivor. It points to a
+missing test, or to a change that makes no difference.
 
 The results are saved after every mutant, so an interrupted run continues where it stopped. A
 result is valid as long as the source of its module stays the same.
@@ -306,10 +306,11 @@ def tests_of(mutant: Mutant, executed: CoverageData) -> list[list[str]]:
         name if phase == "run" else name.split("::")[0]
         for name, _, phase in (context.rpartition("|") for context in found if context)
     }
-    if not names:
-        return nearest_tests(mutant.module)
+    # A value that an earlier test left in a cache hides that a test needs the line.
+    nearest = nearest_tests(mutant.module)
     own = f"test_{Path(mutant.module).stem}"
-    return [sorted(names, key=lambda name: (own not in name, "::" not in name, name))]
+    first = sorted(names, key=lambda name: (own not in name, "::" not in name, name))
+    return [tests for tests in (first, *nearest) if tests]
 
 
 def nearest_tests(module: str) -> list[list[str]]:
