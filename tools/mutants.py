@@ -1,9 +1,10 @@
 """`make mutants`: change the privacy core in small ways and print the changes that no test notices.
 
 A mutant is the source of one module with one expression changed, for example `<` to `<=` or
-`ceil` to `floor`. For each mutant of the sample the tests nearest to the module run first, then
-all tests of its package. A mutant that no test notices is a survivor. It points to a missing test,
-or to a change that makes no difference.
+`ceil` to `floor`. All tests of the packages run once without a change, which shows the lines that
+each of them executes. Each mutant of the sample then meets the tests that execute its line, and
+after them all tests of its package. A mutant that no test notices is a survivor. It points to a
+missing test, or to a change that makes no difference.
 
 The results are saved after every mutant, so an interrupted run continues where it stopped. A
 result is valid as long as the source of its module stays the same.
@@ -33,7 +34,11 @@ from itertools import chain
 from pathlib import Path
 from queue import SimpleQueue
 
+from coverage import CoverageData
+
 ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "src" / "hushmeter"
+PYTEST = [sys.executable, "-m", "pytest", "-q", "-m", "not slow"]
 STORE = ROOT / ".mutants"
 PACKAGES = ("noise", "privacy", "releases", "ledger", "live")
 # The tests that must notice a change in a package, besides those of the package itself.
@@ -89,8 +94,8 @@ class Mutant:
     ----------
     module : str
         Path of the module below `src/hushmeter`.
-    line : int
-        Line of the changed expression, from 1.
+    line, last_line : int
+        First and last line of the changed expression, from 1.
     before, after : str
         The expression in the source and in the mutant.
     text : str
@@ -103,6 +108,7 @@ class Mutant:
 
     module: str
     line: int
+    last_line: int
     before: str
     after: str
     text: str
@@ -138,7 +144,8 @@ def list_mutants(source: str, module: str) -> list[Mutant]:
     for place, (node, changed) in enumerate(_changes(ast.parse(source))):
         before, after = ast.unparse(node), ast.unparse(changed)
         text = lines[node.lineno - 1].strip()
-        found.append(Mutant(module, node.lineno, before, after, text, place, digest))
+        last = node.end_lineno or node.lineno
+        found.append(Mutant(module, node.lineno, last, before, after, text, place, digest))
     return found
 
 
@@ -251,9 +258,10 @@ class Workshop:
         Time after which a run of tests counts as failed [s], for mutants that never end.
     """
 
-    def __init__(self, folder: Path, limit_s: float) -> None:
+    def __init__(self, folder: Path, limit_s: float, executed: CoverageData) -> None:
         self._source = folder / "src"
         self._limit_s = limit_s
+        self._executed = executed
         shutil.rmtree(folder, ignore_errors=True)
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / "src", self._source, ignore=ignored)
@@ -264,14 +272,13 @@ class Workshop:
         original = path.read_text(encoding="utf-8")
         path.write_text(apply_mutant(original, mutant.place), encoding="utf-8")
         try:
-            return any(not self.passes(tests) for tests in nearest_tests(mutant.module))
+            return any(not self.passes(tests) for tests in tests_of(mutant, self._executed))
         finally:
             path.write_text(original, encoding="utf-8")
 
     def passes(self, tests: list[str]) -> bool:
         """Return True if all of the given tests pass with this copy of the source."""
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not slow"]
-        command += ["-p", "no:cacheprovider", *tests]
+        command = [*PYTEST, "-x", "--assert=plain", "-p", "no:cacheprovider", *tests]
         path = os.pathsep.join([str(self._source), str(ROOT)])
         # Compiled kernels must not be taken from, or left in, a cache of the true source.
         environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
@@ -290,6 +297,22 @@ class Workshop:
         return done.returncode == 0
 
 
+def tests_of(mutant: Mutant, executed: CoverageData) -> list[list[str]]:
+    """Return the runs of tests for a mutant, the nearest first."""
+    lines = executed.contexts_by_lineno(str(SOURCE / mutant.module))
+    found = chain(*(lines.get(n, []) for n in range(mutant.line, mutant.last_line + 1)))
+    # What a shared fixture executes is looked at by every test of its file.
+    names = {
+        name if phase == "run" else name.split("::")[0]
+        for name, _, phase in (context.rpartition("|") for context in found if context)
+    }
+    # A value that an earlier test left in a cache hides that a test needs the line.
+    nearest = nearest_tests(mutant.module)
+    own = f"test_{Path(mutant.module).stem}"
+    first = sorted(names, key=lambda name: (own not in name, "::" not in name, name))
+    return [tests for tests in (first, *nearest) if tests]
+
+
 def nearest_tests(module: str) -> list[list[str]]:
     """Return the runs of tests for a module: first its own test file, then those of its package."""
     package, name = module.split("/")[0], Path(module).stem
@@ -305,21 +328,25 @@ def collect(packages: tuple[str, ...] = PACKAGES) -> list[Mutant]:
     """Return all mutants of the packages."""
     found = []
     for package in packages:
-        for path in sorted((ROOT / "src" / "hushmeter" / package).rglob("*.py")):
-            module = path.relative_to(ROOT / "src" / "hushmeter").as_posix()
+        for path in sorted((SOURCE / package).rglob("*.py")):
+            module = path.relative_to(SOURCE).as_posix()
             found += list_mutants(path.read_text(encoding="utf-8"), module)
     return found
 
 
-def failing_before(mutants: list[Mutant], limit_s: float) -> list[str]:
-    """Return the packages whose tests fail already without a mutant."""
-    workshop = Workshop(STORE / "copy-0", limit_s)
-    first = {mutant.module.split("/")[0]: mutant.module for mutant in mutants}
-    return [
-        package
-        for package, module in first.items()
-        if not workshop.passes(list(chain(*nearest_tests(module))))
-    ]
+def run_unchanged(mutants: list[Mutant]) -> CoverageData | None:
+    """Return which tests execute which line, or None if a test fails without any change."""
+    modules = {mutant.module.split("/")[0]: mutant.module for mutant in mutants}
+    tests = sorted({*chain(*chain(*map(nearest_tests, modules.values())))})
+    place = STORE / "coverage"
+    command = [*PYTEST, "-n", "auto", "--dist", "loadgroup", "--cov=hushmeter"]
+    command += ["--cov-context=test", "--cov-report=", "--cov-fail-under=0", *tests]
+    environment = {**os.environ, "COVERAGE_FILE": str(place)}
+    if subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode:
+        return None
+    executed = CoverageData(str(place))
+    executed.read()
+    return executed
 
 
 def read_results(path: Path) -> dict[str, bool]:
@@ -330,12 +357,11 @@ def read_results(path: Path) -> dict[str, bool]:
     return saved
 
 
-def run(mutants: list[Mutant], results: dict[str, bool], jobs: int, limit_s: float) -> None:
+def run(left: list[Mutant], results: dict[str, bool], workshops: list[Workshop]) -> None:
     """Try the mutants that have no result yet, and save each result at once."""
-    left = [mutant for mutant in mutants if mutant.key not in results]
     free: SimpleQueue[Workshop] = SimpleQueue()
-    for job in range(min(jobs, len(left))):
-        free.put(Workshop(STORE / f"copy-{job}", limit_s))
+    for workshop in workshops:
+        free.put(workshop)
 
     def attempt(mutant: Mutant) -> None:
         workshop = free.get()
@@ -348,7 +374,7 @@ def run(mutants: list[Mutant], results: dict[str, bool], jobs: int, limit_s: flo
         verdict = "noticed " if noticed else "SURVIVED"
         print(f"{verdict} {time.monotonic() - start:5.0f} s  {mutant}", flush=True)
 
-    with ThreadPoolExecutor(max(1, min(jobs, len(left)))) as pool:
+    with ThreadPoolExecutor(len(workshops)) as pool:
         list(pool.map(attempt, left))
 
 
@@ -374,11 +400,13 @@ def main() -> int:
         results = {key: noticed for key, noticed in results.items() if noticed}
     left = [mutant for mutant in chosen if mutant.key not in results]
     print(f"{len(chosen)} of {len(everything)} mutants; {len(left)} have no result yet", flush=True)
-    broken = failing_before(left, given.limit)
-    if broken:
-        print(f"The tests of {', '.join(broken)} fail without any change: correct that first.")
-        return 2
-    run(chosen, results, given.jobs, given.limit)
+    if left:
+        executed = run_unchanged(left)
+        if executed is None:
+            print("These tests fail without any change: correct that first.")
+            return 2
+        copies = [STORE / f"copy-{job}" for job in range(given.jobs)]
+        run(left, results, [Workshop(copy, given.limit, executed) for copy in copies])
 
     survivors = [mutant for mutant in chosen if not results[mutant.key]]
     print(f"\n{len(chosen) - len(survivors)} of {len(chosen)} mutants were noticed.")
