@@ -4,7 +4,7 @@ A mutant is the source of one module with one expression changed, for example `<
 `ceil` to `floor`. All tests of the packages run once without a change, which shows the lines that
 each of them executes. Each mutant of the sample then meets the tests that execute its line, and
 after them all tests of its package. A mutant that no test notices is a survivor. It points to a
-missing test, or to a change that makes no difference.
+missing test, or to a change that makes no difference; survivors.toml says why of the second kind.
 
 The results are saved after every mutant, so an interrupted run continues where it stopped. A
 result is valid as long as the source of its module stays the same.
@@ -27,6 +27,7 @@ import shutil
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -38,12 +39,17 @@ from coverage import CoverageData
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "hushmeter"
+REASONS = Path(__file__).with_name("survivors.toml")
 PYTEST = [sys.executable, "-m", "pytest", "-q", "-m", "not slow"]
 STORE = ROOT / ".mutants"
 PACKAGES = ("noise", "privacy", "releases", "ledger", "live")
 # The tests that must notice a change in a package, besides those of the package itself.
 MORE_TESTS = {
-    "noise": ("tests/paper/test_theorem_2.py", "tests/paper/test_algorithm_3.py"),
+    "noise": (
+        "tests/paper/test_theorem_2.py",
+        "tests/paper/test_algorithm_3.py",
+        "tests/theory/test_universal.py",
+    ),
     "privacy": ("tests/releases",),
     "releases": ("tests/privacy",),
     "ledger": ("tests/fleet/test_release.py", "tests/fleet/test_refusals.py"),
@@ -114,6 +120,11 @@ class Mutant:
     text: str
     place: int
     digest: str
+
+    @property
+    def change(self) -> tuple[str, str, str, str]:
+        """The change wherever the line moves to."""
+        return self.module, self.before, self.after, self.text
 
     @property
     def key(self) -> str:
@@ -272,7 +283,7 @@ class Workshop:
         original = path.read_text(encoding="utf-8")
         path.write_text(apply_mutant(original, mutant.place), encoding="utf-8")
         try:
-            return any(not self.passes(tests) for tests in tests_of(mutant, self._executed))
+            return any(not self.passes(tests) for tests in runs_for(mutant, self._executed))
         finally:
             path.write_text(original, encoding="utf-8")
 
@@ -297,7 +308,7 @@ class Workshop:
         return done.returncode == 0
 
 
-def tests_of(mutant: Mutant, executed: CoverageData) -> list[list[str]]:
+def runs_for(mutant: Mutant, executed: CoverageData) -> list[list[str]]:
     """Return the runs of tests for a mutant, the nearest first."""
     lines = executed.contexts_by_lineno(str(SOURCE / mutant.module))
     found = chain(*(lines.get(n, []) for n in range(mutant.line, mutant.last_line + 1)))
@@ -357,6 +368,12 @@ def read_results(path: Path) -> dict[str, bool]:
     return saved
 
 
+def read_reasons(path: Path = REASONS) -> dict[tuple[str, str, str, str], str]:
+    """Return why a change makes no difference, for the changes of which this is known."""
+    entries = tomllib.loads(path.read_text(encoding="utf-8"))["survivor"]
+    return {(e["module"], e["before"], e["after"], e["text"]): e["reason"] for e in entries}
+
+
 def run(left: list[Mutant], results: dict[str, bool], workshops: list[Workshop]) -> None:
     """Try the mutants that have no result yet, and save each result at once."""
     free: SimpleQueue[Workshop] = SimpleQueue()
@@ -379,7 +396,7 @@ def run(left: list[Mutant], results: dict[str, bool], workshops: list[Workshop])
 
 
 def main() -> int:
-    """Run the command; the exit code is 1 if a mutant survived."""
+    """Run the command; the exit code is 1 if a mutant survived for no known reason."""
     parser = argparse.ArgumentParser(
         prog="make mutants", description=(__doc__ or "").split("\n")[0]
     )
@@ -410,9 +427,11 @@ def main() -> int:
 
     survivors = [mutant for mutant in chosen if not results[mutant.key]]
     print(f"\n{len(chosen) - len(survivors)} of {len(chosen)} mutants were noticed.")
+    reasons = read_reasons()
     for mutant in sorted(survivors, key=lambda mutant: (mutant.module, mutant.line)):
-        print(f"survived: {mutant}")
-    return int(bool(survivors))
+        reason = reasons.get(mutant.change)
+        print(f"survived: {mutant}" if reason is None else f"equivalent: {mutant}: {reason}")
+    return int(any(mutant.change not in reasons for mutant in survivors))
 
 
 if __name__ == "__main__":

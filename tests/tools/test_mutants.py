@@ -5,7 +5,16 @@ from __future__ import annotations
 import ast
 
 import pytest
-from tools.mutants import apply_mutant, collect, list_mutants, nearest_tests
+from coverage import CoverageData
+from tools.mutants import SOURCE as PACKAGES
+from tools.mutants import (
+    apply_mutant,
+    collect,
+    list_mutants,
+    nearest_tests,
+    read_reasons,
+    runs_for,
+)
 
 SOURCE = '''
 @decorated(1)
@@ -54,3 +63,23 @@ def test_the_privacy_core_has_mutants_and_tests():
     assert len({mutant.key for mutant in mutants}) == len(mutants) > 1000
     for module in {mutant.module for mutant in mutants}:
         assert nearest_tests(module), module
+
+
+def test_a_mutant_meets_the_tests_of_its_line_first(tmp_path):
+    text = (PACKAGES / "noise" / "pure.py").read_text(encoding="utf-8")
+    mutant, other = list_mutants(text, "noise/pure.py")[::50][:2]
+    executed = CoverageData(str(tmp_path / "coverage"))
+    for test in ("tests/a.py::one|run", "tests/noise/test_pure.py::two|run", "tests/b.py::x|setup"):
+        executed.set_context(test)
+        executed.add_lines({str(PACKAGES / "noise" / "pure.py"): [mutant.line]})
+    first, *rest = runs_for(mutant, executed)
+    # The other tests of a file look at what a shared fixture executed.
+    assert first == ["tests/noise/test_pure.py::two", "tests/a.py::one", "tests/b.py"]
+    assert rest == nearest_tests(mutant.module)
+    assert runs_for(other, executed) == nearest_tests(other.module)
+
+
+def test_every_reason_belongs_to_a_change_of_the_source():
+    reasons = read_reasons()
+    assert reasons.keys() <= {mutant.change for mutant in collect()}
+    assert all(len(reason.split()) >= 5 for reason in reasons.values())
