@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from pathlib import Path
 
 # The workers share the cores, and their threads of linear algebra would wait for each other: a
@@ -37,6 +39,22 @@ GROUPS = {
     "tests/web/test_texts.py": "texts",
 }
 """Files whose tests share an expensive fixture and therefore one worker."""
+
+
+MEMORY, NEEDED_BYTES = Path("/dev/shm"), 4 << 30
+"""Where temporary files lie if there is so much space."""
+
+
+def pytest_configure(config):
+    """Keep temporary files in memory: ledgers and states wait for a disk after every commit.
+
+    What a disk keeps when the power fails is tested in test_power_cut.py, on a disk of its own.
+    """
+    usable = os.access(MEMORY, os.W_OK) and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC
+    if "TMPDIR" not in os.environ and usable and shutil.disk_usage(MEMORY).free > NEEDED_BYTES:
+        os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
+    if hasattr(config, "cache"):
+        config.pluginmanager.register(LongestFirst(config))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -98,11 +116,6 @@ class LongestFirst:
     def pytest_sessionfinish(self):
         if not self.is_worker:
             self.config.cache.set(DURATIONS, self.took | self.running)
-
-
-def pytest_configure(config):
-    if hasattr(config, "cache"):
-        config.pluginmanager.register(LongestFirst(config))
 
 
 @pytest.fixture
