@@ -47,6 +47,14 @@ def test_an_unwritable_place_is_one_sentence(tmp_path):
         write_text(tmp_path / "file" / "below.txt", "x")
 
 
+def test_a_device_or_a_pipe_is_never_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for place in (Path("/dev/null"), tmp_path / "pipe"):
+        with pytest.raises(DataError, match="is a device or a pipe"):
+            write_text(place, "x", force=True)
+    assert (tmp_path / "pipe").is_fifo()
+
+
 def test_only_known_tables(tmp_path):
     with pytest.raises(InputError, match=r"must end in .csv or .parquet"):
         write_table(Path(tmp_path / "a.xlsx"), {})

@@ -67,7 +67,9 @@ def reason_of(error: Exception) -> str:
 def refuse_overwrite(
     path: Path, force: bool, *, remedy: str = "add --force to overwrite it"
 ) -> None:
-    """Raise `DataError` if the file or link exists without `force`; the message has the remedy."""
+    """Raise `DataError` if the file or link exists without `force`, or if it is no file at all."""
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise DataError(f"{path} is a device or a pipe, which a file would replace; name a file.")
     if not force and os.path.lexists(path):
         raise DataError(f"{path} exists; {remedy}.")
 

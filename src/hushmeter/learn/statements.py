@@ -296,8 +296,10 @@ def _night(readings: LocalReadings, days: Days) -> list[Finding]:
     about, margin, least, most = (
         format_watts(float(f"{power:.2g}")) for power in (watts, tolerance, low, high)
     )
-    spread = f", give or take {margin}" if noise else ""
-    if not noise:
+    spread = ""
+    if noise:
+        spread = f", give or take {margin}"
+    elif least != most:
         spread = f"; on half of the nights between {least} and {most}"
     hours = float(starts[inside][0]), float(starts[inside][-1] + step)
     text = (

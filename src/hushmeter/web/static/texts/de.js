@@ -468,6 +468,7 @@ export default {
     "Something always draws about {power}, day and night: {energy} a day.": "Etwas verbraucht immer etwa {power}, Tag und Nacht: {energy} am Tag.",
     "What is always on draws at most {power}; a part of this may be a fridge.": "Was immer an ist, braucht höchstens {power}; ein Teil davon kann ein Kühlschrank sein.",
     "At night ({first} to {last}) the home draws about {power}; on half of the nights between {low} and {high}.": "Nachts ({first} bis {last}) braucht das Zuhause etwa {power}; in der Hälfte der Nächte zwischen {low} und {high}.",
+    "At night ({first} to {last}) the home draws about {power}.": "Nachts ({first} bis {last}) braucht das Zuhause etwa {power}.",
     "At night ({first} to {last}) the home draws about {power}, give or take {margin}.": "Nachts ({first} bis {last}) braucht das Zuhause etwa {power}, auf {margin} genau.",
     "Nobody was active on {count} of {total}; the longest absence is {dates}.": "An {count} von {total} Tagen war niemand aktiv; die längste Abwesenheit ist {dates}.",
     "Nobody was active on one day of {total}: {date}.": "An einem von {total} Tagen war niemand aktiv: {date}.",

@@ -458,6 +458,7 @@ export default {
     "Something always draws about {power}, day and night: {energy} a day.": "Iets verbruikt altijd ongeveer {power}, dag en nacht: {energy} per dag.",
     "What is always on draws at most {power}; a part of this may be a fridge.": "Wat altijd aan staat, gebruikt hoogstens {power}; een deel daarvan kan een koelkast zijn.",
     "At night ({first} to {last}) the home draws about {power}; on half of the nights between {low} and {high}.": "'s Nachts ({first} tot {last}) gebruikt de woning ongeveer {power}; in de helft van de nachten tussen {low} en {high}.",
+    "At night ({first} to {last}) the home draws about {power}.": "'s Nachts ({first} tot {last}) gebruikt de woning ongeveer {power}.",
     "At night ({first} to {last}) the home draws about {power}, give or take {margin}.": "'s Nachts ({first} tot {last}) gebruikt de woning ongeveer {power}, op {margin} na.",
     "Nobody was active on {count} of {total}; the longest absence is {dates}.": "Op {count} van {total} dagen was niemand actief; de langste afwezigheid is {dates}.",
     "Nobody was active on one day of {total}: {date}.": "Op één van {total} dagen was niemand actief: {date}.",
