@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import jsonschema_rs
@@ -13,6 +14,7 @@ import hushmeter as hm
 from hushmeter.errors import InputError
 from hushmeter.home import LearntFrom
 from hushmeter.privacy.units import with_longest_runs
+from hushmeter.releases.labels import VIEWS
 from hushmeter.releases.receipt import digest
 from hushmeter.releases.verify import make_signing_key
 
@@ -85,6 +87,31 @@ def test_receipts_of_when_follow_the_same_schema(step):
     assert (done.receipt.tables[1]["noise"] is None) == (step == 0)
     # Sums without noise are exact.
     assert (done.receipt.errors["day_kwh"] == 0) == (step == 0)
+
+
+@pytest.mark.parametrize(
+    ("request_", "names"),
+    [
+        ({}, []),
+        ({"tables": ["days"]}, []),
+        ({"tables": ["days", "months"]}, ["days", "months"]),
+        ({"tables": VIEWS}, list(VIEWS)),
+        # The sums of its days have noise of the same budget, not a share of it.
+        ({"span": "when", "mechanism": "gaussian", "every": "1h"}, []),
+    ],
+)
+def test_the_text_states_the_shares_of_tables_that_divide_the_budget(request_, names):
+    metering = hm.Metering(resolution_w=1.0)
+    trace = hm.Trace(np.full(96, 300.0), 3600.0, "2024-03-01T00:00Z", metering=metering)
+    receipt = hm.Request(hide="kettle", **request_).resolve(hm.metered(trace)).release(trace).receipt
+    found = re.findall(r"(\S+) (\S+) % \(σ (\S+) W\)", str(receipt))
+    assert [name for name, _, _ in found] == names
+    assert ("shares of the budget: " in str(receipt)) == bool(names)
+    assert str(receipt).count("noise: gaussian") == 1
+    if names:
+        assert sum(float(share) for _, share, _ in found) == pytest.approx(100, abs=0.3)
+        wide = [entry["noise"]["scale"] for entry in receipt.tables]
+        assert [float(sigma) for _, _, sigma in found] == pytest.approx(wide, rel=5e-4)
 
 
 def test_the_private_part_has_the_account_of_every_appliance():
