@@ -103,7 +103,9 @@ def test_receipts_of_when_follow_the_same_schema(step):
 def test_the_text_states_the_shares_of_tables_that_divide_the_budget(request_, names):
     metering = hm.Metering(resolution_w=1.0)
     trace = hm.Trace(np.full(96, 300.0), 3600.0, "2024-03-01T00:00Z", metering=metering)
-    receipt = hm.Request(hide="kettle", **request_).resolve(hm.metered(trace)).release(trace).receipt
+    receipt = (
+        hm.Request(hide="kettle", **request_).resolve(hm.metered(trace)).release(trace).receipt
+    )
     found = re.findall(r"(\S+) (\S+) % \(σ (\S+) W\)", str(receipt))
     assert [name for name, _, _ in found] == names
     assert ("shares of the budget: " in str(receipt)) == bool(names)
