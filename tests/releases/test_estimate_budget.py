@@ -132,6 +132,14 @@ def test_the_same_shares_for_hours_written_in_any_order():
     np.testing.assert_allclose(one, other, atol=1e-9)
 
 
+@pytest.mark.parametrize("cells", [2, 4, 12])
+def test_cells_of_half_an_hour_and_less_have_the_shares_of_hours(cells):
+    """The noise of the cells of one hour adds up: its width is √cells times that of one."""
+    hours = divide_budget(VIEWS, 3600.0, np.array([math.sqrt(cells), 1.0, 1.2, 1.4]))
+    found = divide_budget(VIEWS, 3600.0 / cells, np.array([1.0, 1.0, 1.2, 1.4]))
+    np.testing.assert_allclose(found, hours, atol=1e-6)
+
+
 @given(st.floats(1, 30), st.floats(1, 30), st.sampled_from([1.01, 1.1, 1.5, 3.0]))
 @settings(max_examples=25)
 def test_no_other_shares_are_better(one, other, cost):

@@ -15,6 +15,7 @@ from hushmeter.errors import InputError
 from hushmeter.home import LearntFrom
 from hushmeter.privacy.units import with_longest_runs
 from hushmeter.releases.labels import VIEWS
+from hushmeter.releases.private_receipt import appliance_lines
 from hushmeter.releases.receipt import digest
 from hushmeter.releases.verify import make_signing_key
 
@@ -103,9 +104,8 @@ def test_receipts_of_when_follow_the_same_schema(step):
 def test_the_text_states_the_shares_of_tables_that_divide_the_budget(request_, names):
     metering = hm.Metering(resolution_w=1.0)
     trace = hm.Trace(np.full(96, 300.0), 3600.0, "2024-03-01T00:00Z", metering=metering)
-    receipt = (
-        hm.Request(hide="kettle", **request_).resolve(hm.metered(trace)).release(trace).receipt
-    )
+    promise = hm.Request(hide="kettle", **request_).resolve(hm.metered(trace))
+    receipt = promise.release(trace).receipt
     found = re.findall(r"(\S+) (\S+) % \(σ (\S+) W\)", str(receipt))
     assert [name for name, _, _ in found] == names
     assert ("shares of the budget: " in str(receipt)) == bool(names)
@@ -123,7 +123,13 @@ def test_the_private_part_has_the_account_of_every_appliance():
     assert kettle.day.pld < kettle.day.basic
     text = str(done)
     assert "protected: whether any one appliance is on (up to 7200 W)" in text
-    assert "right guesses out of 100" in text
+    table = appliance_lines(done.private.appliances)[: 1 + len(HOME.appliances)]
+    assert "\n".join(table) in text
+    assert table[0].split() == "right guesses out of 100 one reading one run one day".split()
+    for line, name in zip(table[1:], HOME.names, strict=True):
+        assert line.startswith(f"  {name} (")
+    # The columns are as wide as their longest entry.
+    assert {len(line) for line in table} == {len(table[0])}
     assert "kettle (2100 W)" in text
     fields = done.private.to_dict(done.receipt)
     assert fields["schema"] == "hushmeter-private-receipt-2"
@@ -245,10 +251,13 @@ def test_a_learnt_tolerance_is_rounded_up_too():
 
 
 def test_the_private_part_states_the_largest_power():
-    """One of four on-readings exceeds 150 W; at 1.5 kW the ε of the unit is ten times as large."""
+    """One of four on-readings exceeds 150 W; at 1.5 kW the ε of the unit is ten times as large.
+
+    Half of the power is not yet on.
+    """
     fridge = hm.Appliance("fridge", 100.0, run_s=600.0, high=150.0, max_power=1500.0)
     home = hm.Home([fridge], 10.0)
-    power = np.array([0.0, 100.0, 120.0, 1500.0, 140.0, 0.0])[:, None]
+    power = np.array([0.0, 100.0, 120.0, 1500.0, 140.0, 50.0])[:, None]
     trace = hm.Trace(power[:, 0], 60.0, power=power, states=power > 50, names=["fridge"])
     unit = hm.resolve_unit("appliance", "run", interval_s=60.0, home=home)
     released = hm.release(trace, hm.calibrate("laplace", 0.5, unit), unit, home=home)

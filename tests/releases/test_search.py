@@ -141,6 +141,7 @@ def test_odds_are_a_share_or_out_of_100():
 @pytest.mark.parametrize(
     ("interval_s", "purpose", "readings", "lengths"),
     [
+        (1.0, "month", None, [1, 60, 300, 900, 1800, 3600, 21_600, 86_400]),
         (6.0, "hour", None, [6, 60, 300, 900, 1800, 3600]),
         (60.0, "profile", None, [60, 300, 900, 1800, 3600]),
         (900.0, "month", None, [900, 1800, 3600, 21_600, 86_400]),
