@@ -32,6 +32,7 @@ from hushmeter.releases.search import (
     least_error,
     least_noise,
     measured_odds,
+    search_noise,
 )
 
 START = "2024-01-15T00:00Z"
@@ -260,6 +261,24 @@ def test_only_noise_that_is_too_narrow_is_left_out(name):
             assert not cannot_win(name, unit, DELTA, odds, share * least)
     # The look is short, so it need not decide every case, but it must save most searches.
     assert decided >= 15
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_a_few_trials_find_the_noise(name):
+    """Halving the range of ε would need eleven and more."""
+    trials = []
+    for every, odds in itertools.product((900.0, 3600.0), (0.55, 0.6, 0.75)):
+        tried = []
+
+        def odds_of(mechanism, unit, tried=tried):
+            tried.append(best_odds(mechanism, unit))
+            return tried[-1]
+
+        found = search_noise(name, unit_of(KETTLE, every), DELTA, odds, odds_of)
+        assert found is not None
+        assert odds - ODDS_SLACK <= found[2] == tried[-1] <= odds
+        trials.append(len(tried))
+    assert max(trials) <= 6
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
