@@ -311,6 +311,28 @@ def test_an_enclosing_use_keeps_the_source_of_each_number():
     assert use.protected_power == 2500.0
 
 
+CORRECTED = hm.Appliance(
+    "heater", 900.0, run_s=600.0, source="learnt", typed=["power", "run_s", "use_s_per_day"]
+)
+
+
+@pytest.mark.parametrize(
+    ("hidden", "sources"),
+    [
+        (["oven"], ("catalogue",)),
+        (["lamp 12 W 2 h"], ("typed",)),
+        (["lamp 12 W 2 h", "heater 900 W 10 min"], ("typed",)),
+        # The larger numbers are those of the oven, which nobody typed.
+        (["oven", "lamp 12 W 2 h"], ("catalogue",)),
+        ([CORRECTED, "oven"], ("catalogue",)),
+        ([CORRECTED, "lamp 12 W 2 h"], ("typed",)),
+    ],
+)
+def test_a_promise_names_the_source_of_the_numbers_of_several_appliances(hidden, sources):
+    for order in (hidden, hidden[::-1]):
+        assert hm.Request(hide=order).resolve(HOURS).sources == sources
+
+
 def test_several_appliances_are_enclosed_in_one_use():
     found = find_hidden("kettle, tv, oven 2 kW")
     use = enclose_uses(found)

@@ -479,9 +479,11 @@ def enclose_uses(appliances: Iterable[Appliance]) -> Appliance:
 
 
 def _enclosed_sources(members: Sequence[Appliance]) -> dict[str, Any]:
-    """The source of an enclosing use: one learnt number makes the number that encloses it learnt.
+    """The source of an enclosing use, and those of its numbers that enclose typed ones alone.
 
-    The energy of a use follows from its power and its run too.
+    One learnt number makes the number that encloses it learnt, and where nothing is learnt, one of
+    the catalogue makes it one of the catalogue. The energy of a use follows from its power and its
+    run too.
     """
     power = {member.source_of(member.power_field) for member in members}
     run = {member.source_of(member.run_field) for member in members}
@@ -493,10 +495,9 @@ def _enclosed_sources(members: Sequence[Appliance]) -> dict[str, Any]:
         "energy_wh": power | run | energy,
         "use_s_per_day": use,
     }
-    others = tuple(name for name, sources in numbers.items() if "learnt" not in sources)
-    if len(others) == len(numbers):
-        return {"source": min((member.source for member in members), key=SOURCES.index)}
-    return {"source": "learnt", "typed": others}
+    source = max(set().union(*numbers.values()), key=SOURCES.index)
+    others = tuple(name for name, found in numbers.items() if found and source not in found)
+    return {"source": source, "typed": others}
 
 
 def use_energy_wh(appliance: Appliance) -> float:
