@@ -479,11 +479,9 @@ def enclose_uses(appliances: Iterable[Appliance]) -> Appliance:
 
 
 def _enclosed_sources(members: Sequence[Appliance]) -> dict[str, Any]:
-    """The source of an enclosing use, and those of its numbers that enclose typed ones alone.
+    """The least certain source of the enclosed numbers, and the numbers that enclose none of it.
 
-    One learnt number makes the number that encloses it learnt, and where nothing is learnt, one of
-    the catalogue makes it one of the catalogue. The energy of a use follows from its power and its
-    run too.
+    The energy of a use follows from its power and its run too.
     """
     power = {member.source_of(member.power_field) for member in members}
     run = {member.source_of(member.run_field) for member in members}
