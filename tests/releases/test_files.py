@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import stat
+import struct
 import subprocess
 import sys
 import textwrap
@@ -22,6 +23,7 @@ from hushmeter.errors import DataError, InputError
 from hushmeter.files import receipt_path
 from hushmeter.releases.files import find_earlier_releases, is_file_form, is_release
 from hushmeter.releases.labels import VIEWS
+from hushmeter.releases.private_receipt import describe_input
 from hushmeter.releases.receipt import SCHEMA
 from hushmeter.releases.verify import make_signing_key
 
@@ -197,6 +199,23 @@ def test_an_export_that_overlaps_an_earlier_one_is_recognised(tmp_path, interval
     for name, (part, days) in parts.items():
         found = [earlier.days for earlier in find_earlier_releases(tmp_path, part)]
         assert found == ([days] if days else []), name
+
+
+def test_a_private_receipt_is_recognised_by_later_versions():
+    """The digests of half days from their documented parts: times [ns] and readings, keyed."""
+    trace = hm.Trace(np.arange(48.0), 3600.0, "2024-01-15T06:00Z")
+    described = describe_input(trace)
+    moment = np.datetime64("2024-01-15T06", "ns").astype(np.int64)
+    halves = {"2024-01-15T00": (0, 6), "2024-01-15T12": (6, 18), "2024-01-17T00": (42, 48)}
+    for name, rows in halves.items():
+        content = b"".join(
+            struct.pack("<qd", moment + 3600 * 10**9 * row, row) for row in range(*rows)
+        )
+        key = bytes.fromhex(described["salt"])
+        wanted = hashlib.blake2b(content, key=key, digest_size=8).hexdigest()
+        assert described["half_days"][name] == wanted
+    assert len(described["half_days"]) == 5
+    assert len(key) >= 16
 
 
 # Folders of several tables ----------------------------------------------------------------------

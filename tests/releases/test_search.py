@@ -168,6 +168,7 @@ def test_every_length_has_every_mechanism(interval_s, purpose, readings, lengths
 def test_every_interval_has_cells_of_about_one_hour(interval_s):
     found = candidates(hm.Request(hide="kettle"), hm.Metered(interval_s))
     longest = max(one.every for one in found)
+    assert len({(one.every, one.mechanism) for one in found}) == len(found)
     assert longest == pytest.approx(3600, rel=0.01)
     assert longest % interval_s == 0
 
