@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import hushmeter as hm
 from hushmeter.errors import InputError
 from hushmeter.privacy.sensitivity import Change
-from hushmeter.releases.estimate import TableEstimate, divide_budget, lengths_of
+from hushmeter.releases.estimate import TableEstimate, _ModelMonth, divide_budget, lengths_of
 from hushmeter.releases.labels import (
     CELLS,
     REST,
@@ -132,6 +132,14 @@ def test_the_same_shares_for_hours_written_in_any_order():
     np.testing.assert_allclose(one, other, atol=1e-9)
 
 
+@pytest.mark.parametrize("cells", [2, 4, 12])
+def test_cells_of_half_an_hour_and_less_have_the_shares_of_hours(cells):
+    """The noise of the cells of one hour adds up: its width is √cells times that of one."""
+    hours = divide_budget(VIEWS, 3600.0, np.array([math.sqrt(cells), 1.0, 1.2, 1.4]))
+    found = divide_budget(VIEWS, 3600.0 / cells, np.array([1.0, 1.0, 1.2, 1.4]))
+    np.testing.assert_allclose(found, hours, atol=1e-6)
+
+
 @given(st.floats(1, 30), st.floats(1, 30), st.sampled_from([1.01, 1.1, 1.5, 3.0]))
 @settings(max_examples=25)
 def test_no_other_shares_are_better(one, other, cost):
@@ -186,6 +194,21 @@ def test_no_other_shares_of_bands_are_better(words, lengths, rng):
             kept += 1
             assert total >= best - 1e-6
     assert kept > 20
+
+
+@pytest.mark.parametrize(
+    "shares",
+    [(0.7, 0.1, 0.05, 0.1, 0.05), (0.8, 0, 0.2, 0, 0), (0.8, 0.1, 0, 0, 0.1), (1, 0, 0, 0, 0)],
+)
+def test_tables_without_a_share_count_with_the_variances_that_the_others_give_them(shares):
+    """The aim of the search against the errors of a release with these shares."""
+    words, lengths = (*VIEWS, *BANDS), (1, 1.2, 1.1, 1, 1)
+    model = _ModelMonth.of(make_tables(words, model_month(3600.0)), lengths)
+    given_ = np.array(shares, dtype=float)
+    with np.errstate(divide="ignore"):
+        error, total = purpose_of(words, given_, lengths)
+    assert model.log_terms(given_) == pytest.approx(total)
+    assert math.exp(model.log_cell(given_) / 2) == pytest.approx(error)
 
 
 def test_a_day_that_may_change_freely_needs_no_table_of_days():

@@ -8,9 +8,11 @@ import json
 import os
 import signal
 import stat
+import struct
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -19,8 +21,9 @@ import pytest
 import hushmeter as hm
 from hushmeter.errors import DataError, InputError
 from hushmeter.files import receipt_path
-from hushmeter.releases.files import find_earlier_releases, is_release
+from hushmeter.releases.files import find_earlier_releases, is_file_form, is_release
 from hushmeter.releases.labels import VIEWS
+from hushmeter.releases.private_receipt import describe_input
 from hushmeter.releases.receipt import SCHEMA
 from hushmeter.releases.verify import make_signing_key
 
@@ -63,6 +66,16 @@ def test_three_files_are_written(tmp_path):
     assert private["receipt"] == receipt
     assert private["input"]["readings"] == 4
     assert len(list((tmp_path / "deep").iterdir())) == 3
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.h5", "out.7z", "out.z"])
+def test_a_name_with_an_ending_is_a_file(name):
+    assert is_file_form(Path(name))
+
+
+@pytest.mark.parametrize("name", ["out", "out.2024", "out.5", "home 1. floor", "out."])
+def test_a_name_without_an_ending_is_a_folder(name):
+    assert not is_file_form(Path(name))
 
 
 def test_nothing_is_overwritten_without_force(tmp_path):
@@ -180,11 +193,29 @@ def test_an_export_that_overlaps_an_earlier_one_is_recognised(tmp_path, interval
         "one row later": (whole[1 : 3 * per_day], 3),
         "the next days too": (whole[2 * per_day :], 1),
         "other days": (whole[3 * per_day :], 0),
+        "means of two": (whole.coarsen(2 * interval_s), 0),
         "another meter": (whole.replace_readings(rng.gamma(1, 300, len(whole)).round()), 0),
     }
     for name, (part, days) in parts.items():
         found = [earlier.days for earlier in find_earlier_releases(tmp_path, part)]
         assert found == ([days] if days else []), name
+
+
+def test_a_private_receipt_is_recognised_by_later_versions():
+    """The digests of half days from their documented parts: times [ns] and readings, keyed."""
+    trace = hm.Trace(np.arange(48.0), 3600.0, "2024-01-15T06:00Z")
+    described = describe_input(trace)
+    moment = np.datetime64("2024-01-15T06", "ns").astype(np.int64)
+    halves = {"2024-01-15T00": (0, 6), "2024-01-15T12": (6, 18), "2024-01-17T00": (42, 48)}
+    for name, rows in halves.items():
+        content = b"".join(
+            struct.pack("<qd", moment + 3600 * 10**9 * row, row) for row in range(*rows)
+        )
+        key = bytes.fromhex(described["salt"])
+        wanted = hashlib.blake2b(content, key=key, digest_size=8).hexdigest()
+        assert described["half_days"][name] == wanted
+    assert len(described["half_days"]) == 5
+    assert len(key) >= 16
 
 
 # Folders of several tables ----------------------------------------------------------------------

@@ -110,8 +110,10 @@ def test_the_cells_of_a_band(words, hours):
     assert bands.members.sum() == 720
 
 
-def test_bands_that_share_hours_are_tables_of_their_own():
-    tables = make_tables([PEAK, NIGHT, "evening = 18:00-23:00"], model_month(3600.0))
+@pytest.mark.parametrize("night", [NIGHT, "night = 00:00-06:00"])
+def test_bands_that_share_hours_are_tables_of_their_own(night):
+    """The evening shares hours with the peak, and with the longer night."""
+    tables = make_tables([PEAK, night, "evening = 18:00-23:00"], model_month(3600.0))
     assert [t.name for t in tables] == ["bands", "bands-2"]
     assert sorted(set(tables[0].columns["band"])) == ["night", "peak", "rest"]
     assert sorted(set(tables[1].columns["band"])) == ["evening", "rest"]

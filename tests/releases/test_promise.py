@@ -458,6 +458,26 @@ def test_readings_are_clamped_before_any_sum(tables, every):
         assert np.abs(before - after).sum() <= most * float(promise.grid)
 
 
+@pytest.mark.parametrize(
+    ("request_", "summed"),
+    [
+        ({"tables": VIEWS}, None),
+        ({"epsilon": None, "hide": "when we get up"}, 1),
+        ({"epsilon": None, "hide": "which days we are away"}, 0),
+    ],
+    ids=["cells", "days", "hours of the day"],
+)
+def test_exact_sums_are_rounded_to_the_nearest_step_half_up(request_, summed):
+    """Any other rounding would move all released values in one direction."""
+    trace = hourly(12)
+    promise = promise_for(trace, **request_)
+    quarters = np.random.default_rng(1).integers(0, 8000, (12, 24))
+    trace = trace.replace_readings(quarters.ravel() / 4 * float(promise.grid))
+    held = quarters.ravel() if summed is None else quarters.sum(axis=summed)
+    assert set(held % 4) == {0, 1, 2, 3}
+    np.testing.assert_array_equal(promise.exact_sums(trace)[0], (held + 2) // 4)
+
+
 def test_a_promise_for_other_times_is_refused():
     promise = promise_for(hourly(30), tables=VIEWS)
     with pytest.raises(InputError, match="made for readings at other times"):

@@ -95,6 +95,14 @@ def test_the_sum_of_a_year_does_not_make_its_months_more_exact(tables):
     assert months[3] < 1.001 * promise.errors.month_kwh
 
 
+@pytest.mark.parametrize(
+    ("purpose", "own"),
+    [("hour", 500.0), ("profile", 500.0), ("day", 12.0), ("month", 360.0), ("register", 360.0)],
+)
+def test_the_own_use_of_a_household_of_500_watts(purpose, own):
+    assert PURPOSES[purpose].of_mean_power(500.0) == own
+
+
 def test_days_cost_five_times_less_as_daily_readings():
     """0.207 kWh against 1.015 kWh for the kettle's run."""
     daily, hourly = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import jsonschema_rs
@@ -13,6 +14,8 @@ import hushmeter as hm
 from hushmeter.errors import InputError
 from hushmeter.home import LearntFrom
 from hushmeter.privacy.units import with_longest_runs
+from hushmeter.releases.labels import VIEWS
+from hushmeter.releases.private_receipt import appliance_lines
 from hushmeter.releases.receipt import digest
 from hushmeter.releases.verify import make_signing_key
 
@@ -87,6 +90,32 @@ def test_receipts_of_when_follow_the_same_schema(step):
     assert (done.receipt.errors["day_kwh"] == 0) == (step == 0)
 
 
+@pytest.mark.parametrize(
+    ("request_", "names"),
+    [
+        ({}, []),
+        ({"tables": ["days"]}, []),
+        ({"tables": ["days", "months"]}, ["days", "months"]),
+        ({"tables": VIEWS}, list(VIEWS)),
+        # The sums of its days have noise of the same budget, not a share of it.
+        ({"span": "when", "mechanism": "gaussian", "every": "1h"}, []),
+    ],
+)
+def test_the_text_states_the_shares_of_tables_that_divide_the_budget(request_, names):
+    metering = hm.Metering(resolution_w=1.0)
+    trace = hm.Trace(np.full(96, 300.0), 3600.0, "2024-03-01T00:00Z", metering=metering)
+    promise = hm.Request(hide="kettle", **request_).resolve(hm.metered(trace))
+    receipt = promise.release(trace).receipt
+    found = re.findall(r"(\S+) (\S+) % \(σ (\S+) W\)", str(receipt))
+    assert [name for name, _, _ in found] == names
+    assert ("shares of the budget: " in str(receipt)) == bool(names)
+    assert str(receipt).count("noise: gaussian") == 1
+    if names:
+        assert sum(float(share) for _, share, _ in found) == pytest.approx(100, abs=0.3)
+        wide = [entry["noise"]["scale"] for entry in receipt.tables]
+        assert [float(sigma) for _, _, sigma in found] == pytest.approx(wide, rel=5e-4)
+
+
 def test_the_private_part_has_the_account_of_every_appliance():
     done = hm.release(TRACE, hm.Laplace("0.5", 7200), UNIT, home=HOME, rng=2)
     kettle = next(a for a in done.private.appliances if a.name == "kettle")
@@ -94,7 +123,14 @@ def test_the_private_part_has_the_account_of_every_appliance():
     assert kettle.day.pld < kettle.day.basic
     text = str(done)
     assert "protected: whether any one appliance is on (up to 7200 W)" in text
-    assert "right guesses out of 100" in text
+    table = appliance_lines(done.private.appliances)[: 1 + len(HOME.appliances)]
+    assert "\n".join(table) in text
+    head = ["right guesses out of 100", "one reading", "one run", "one day"]
+    assert re.split("  +", table[0]) == head
+    for line, name in zip(table[1:], HOME.names, strict=True):
+        assert line.startswith(f"  {name} (")
+    # The columns are as wide as their longest entry.
+    assert {len(line) for line in table} == {len(table[0])}
     assert "kettle (2100 W)" in text
     fields = done.private.to_dict(done.receipt)
     assert fields["schema"] == "hushmeter-private-receipt-2"
@@ -216,10 +252,13 @@ def test_a_learnt_tolerance_is_rounded_up_too():
 
 
 def test_the_private_part_states_the_largest_power():
-    """One of four on-readings exceeds 150 W; at 1.5 kW the ε of the unit is ten times as large."""
+    """One of four on-readings exceeds 150 W; at 1.5 kW the ε of the unit is ten times as large.
+
+    Half of the power is not yet on.
+    """
     fridge = hm.Appliance("fridge", 100.0, run_s=600.0, high=150.0, max_power=1500.0)
     home = hm.Home([fridge], 10.0)
-    power = np.array([0.0, 100.0, 120.0, 1500.0, 140.0, 0.0])[:, None]
+    power = np.array([0.0, 100.0, 120.0, 1500.0, 140.0, 50.0])[:, None]
     trace = hm.Trace(power[:, 0], 60.0, power=power, states=power > 50, names=["fridge"])
     unit = hm.resolve_unit("appliance", "run", interval_s=60.0, home=home)
     released = hm.release(trace, hm.calibrate("laplace", 0.5, unit), unit, home=home)

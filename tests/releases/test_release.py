@@ -188,9 +188,13 @@ def test_when_publishes_exact_sums_of_complete_days(tmp_path):
     done = hm.release(trace, hm.calibrate("gaussian", 1.9, unit), unit, home=KETTLE)
     # The second day has 23 hours; the last hour of the trace belongs to an incomplete day.
     bounds = [0, 24, 47, 71, 95]
+    exact = []
     for first, stop in itertools.pairwise(bounds):
-        exact = trace.readings[6 * first : 6 * stop].sum() / 6
-        assert done.trace.readings[first:stop].sum() == pytest.approx(exact, abs=1e-5)
+        exact.append(trace.readings[6 * first : 6 * stop].sum() / 6)
+        assert done.trace.readings[first:stop].sum() == pytest.approx(exact[-1], abs=1e-5)
+    days = done.view("days")
+    assert (days.unit, days.errors.max()) == ("kWh", 0)
+    np.testing.assert_allclose(days.values, np.array(exact) / 1000, atol=1e-8)
     assert done.trace.readings[95] == np.rint(done.trace.readings[95])
     assert str(done).startswith("Not hidden: whether an appliance ran.")
     assert str(done.receipt).startswith("Not hidden: whether an appliance ran.")

@@ -65,6 +65,7 @@ def test_a_request_that_contradicts_itself_is_one_sentence(fields, message):
         ({"hide": "kettle", "tables": ["hours"], "every": "1d"}, HOUR, "finer than the cells"),
         ({"hide": "kettle", "purpose": "hour"}, hm.Metered(86_400.0), "show no single hours"),
         ({"hide": "kettle", "odds": 40}, HOUR, "no release keeps the odds at 40 out of 100"),
+        ({"hide": "kettle", "odds": 1.5}, HOUR, "no release keeps the odds at 1.5 out of 100"),
     ],
 )
 def test_a_request_that_does_not_fit_the_meter_is_one_sentence(fields, facts, message):
@@ -80,7 +81,8 @@ def test_an_unknown_zone_is_refused(zone):
 
 
 def test_a_run_longer_than_the_period_is_refused():
-    home = hm.Home([hm.Appliance("pump", 100.0, run_s=300_000.0)], 10.0)
+    pump = hm.Appliance("pump", 100.0, run_s=300_000.0)
+    home = hm.Home([*KETTLE.appliances, pump], 10.0)
     trace = hm.Trace(np.ones(48), 3600.0, "2024-01-01T00:00Z")
     request = hm.Request(epsilon=1, home=home, tables=["views"])
     with pytest.raises(InputError, match="longer than the period of 48 hours"):
@@ -103,6 +105,28 @@ def test_the_span_by_default():
     assert hm.Request(epsilon=1, home=KETTLE, tables=["days"]).chosen_span() == "run"
     assert hm.Request(hide="kettle 2100 W 180 s").chosen_span() == "run"
     assert hm.Request(hide=hm.Appliance("heater", 900.0)).chosen_span() == "reading"
+
+
+@pytest.mark.parametrize(
+    ("fields", "tables"),
+    [
+        ({}, VIEWS),
+        ({"purpose": "hour"}, VIEWS),
+        ({"purpose": "register"}, VIEWS),
+        ({"purpose": "day"}, ("days", "months")),
+        ({"purpose": "profile"}, ("typical-day", "months")),
+        ({"purpose": "month"}, ("months",)),
+        ({"purpose": "day", "every": "1h"}, ()),
+        ({"purpose": "day", "span": "when"}, ()),
+        ({"purpose": "day", "mechanism": "gaussian"}, ()),
+        ({"tables": ["year"]}, ("year",)),
+    ],
+)
+def test_a_wish_has_the_tables_of_its_purpose(fields, tables):
+    request = hm.Request(hide="kettle", **fields)
+    assert request.as_calendar(HOUR).tables == tables
+    for longer_or_short in (hm.Metered(7200.0), hm.Metered(3600.0, readings=23)):
+        assert request.as_calendar(longer_or_short) == request
 
 
 @pytest.mark.parametrize("odds", [0.6, 60])

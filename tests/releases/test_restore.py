@@ -48,10 +48,10 @@ def test_the_kettle_noise_on_redd(shared_data):
     assert ratio(loads, 1670.0) <= 1.0
 
 
-def test_the_em_algorithm_against_a_plain_loop(rng):
-    """The matrix form against the formula of each step, written out."""
+@pytest.mark.parametrize("sigma", [150.0, 5.0])
+def test_the_em_algorithm_against_a_plain_loop(rng, sigma):
+    """The matrix form against the formula of each step, written out; 5 W leave one point each."""
     loads = rng.choice([50.0, 400.0, 2000.0], 60)
-    sigma = 150.0
     values = loads + np.rint(rng.normal(0, sigma, 60))
     found, deviations = deconvolve(
         values, lambda w: -0.5 * (w / sigma) ** 2, sigma, points=20, steps=15
@@ -78,6 +78,14 @@ def test_the_stated_deviations_are_those_of_the_errors(evening):
     means, deviations = deconvolve(values, lambda w: -0.5 * (w / sigma) ** 2, sigma)
     errors = means - evening.readings
     assert np.sqrt((errors**2).mean() / (deviations**2).mean()) == pytest.approx(1, abs=0.25)
+
+
+def test_the_distribution_of_the_loads_has_at_least_two_points(evening):
+    unit = hm.resolve_unit("change", interval_s=3600.0, size=100.0)
+    done = hm.release(evening[:24], hm.calibrate("laplace", 1, unit), unit)
+    assert hm.restore(done, points=2).trace.readings.min() >= 0
+    with pytest.raises(InputError, match="points must be"):
+        hm.restore(done, points=1)
 
 
 def test_many_different_values_need_little_memory(rng):

@@ -49,6 +49,13 @@ def test_no_constant_load_is_found_in_an_empty_home():
     np.testing.assert_allclose(hm.restore(done, home=home).trace.readings, expected)
 
 
+@pytest.mark.parametrize("interval_s", [6.0, 7.0, 10.0, 60.0])
+def test_the_chains_are_learnt_from_four_days(interval_s):
+    learnt_from = _training(KETTLE, interval_s)
+    assert learnt_from.interval_s == interval_s
+    assert len(learnt_from) * interval_s == pytest.approx(4 * 86_400, abs=interval_s)
+
+
 def test_hours_and_calendars_are_restored_without_the_home(day):
     hours = released(day.coarsen("1h"))
     found = hm.restore(hours, home=HOME)

@@ -32,6 +32,7 @@ from hushmeter.releases.search import (
     least_error,
     least_noise,
     measured_odds,
+    search_noise,
 )
 
 START = "2024-01-15T00:00Z"
@@ -141,6 +142,7 @@ def test_odds_are_a_share_or_out_of_100():
 @pytest.mark.parametrize(
     ("interval_s", "purpose", "readings", "lengths"),
     [
+        (1.0, "month", None, [1, 60, 300, 900, 1800, 3600, 21_600, 86_400]),
         (6.0, "hour", None, [6, 60, 300, 900, 1800, 3600]),
         (60.0, "profile", None, [60, 300, 900, 1800, 3600]),
         (900.0, "month", None, [900, 1800, 3600, 21_600, 86_400]),
@@ -166,6 +168,7 @@ def test_every_length_has_every_mechanism(interval_s, purpose, readings, lengths
 def test_every_interval_has_cells_of_about_one_hour(interval_s):
     found = candidates(hm.Request(hide="kettle"), hm.Metered(interval_s))
     longest = max(one.every for one in found)
+    assert len({(one.every, one.mechanism) for one in found}) == len(found)
     assert longest == pytest.approx(3600, rel=0.01)
     assert longest % interval_s == 0
 
@@ -262,6 +265,24 @@ def test_only_noise_that_is_too_narrow_is_left_out(name):
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
+def test_a_few_trials_find_the_noise(name):
+    """Halving the range of ε would need eleven and more."""
+    trials = []
+    for every, odds in itertools.product((900.0, 3600.0), (0.55, 0.6, 0.75)):
+        tried = []
+
+        def odds_of(mechanism, unit, tried=tried):
+            tried.append(best_odds(mechanism, unit))
+            return tried[-1]
+
+        found = search_noise(name, unit_of(KETTLE, every), DELTA, odds, odds_of)
+        assert found is not None
+        assert odds - ODDS_SLACK <= found[2] == tried[-1] <= odds
+        trials.append(len(tried))
+    assert max(trials) <= 6
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
 def test_no_noise_is_narrower_than_the_bound_for_any_noise(name):
     rng = np.random.default_rng(5)
     for appliance, every in itertools.product((KETTLE, LAMP, MACHINE), (60.0, 300.0, 3600.0)):
@@ -289,6 +310,28 @@ def test_an_enclosing_use_keeps_the_source_of_each_number():
     assert use.source_of("run_s") == "typed"
     assert use.protected_run_s == 3333.0
     assert use.protected_power == 2500.0
+
+
+CORRECTED = hm.Appliance(
+    "heater", 900.0, run_s=600.0, source="learnt", typed=["power", "run_s", "use_s_per_day"]
+)
+
+
+@pytest.mark.parametrize(
+    ("hidden", "sources"),
+    [
+        (["oven"], ("catalogue",)),
+        (["lamp 12 W 2 h"], ("typed",)),
+        (["lamp 12 W 2 h", "heater 900 W 10 min"], ("typed",)),
+        # The larger numbers are those of the oven, which nobody typed.
+        (["oven", "lamp 12 W 2 h"], ("catalogue",)),
+        ([CORRECTED, "oven"], ("catalogue",)),
+        ([CORRECTED, "lamp 12 W 2 h"], ("typed",)),
+    ],
+)
+def test_a_promise_names_the_source_of_the_numbers_of_several_appliances(hidden, sources):
+    for order in (hidden, hidden[::-1]):
+        assert hm.Request(hide=order).resolve(HOURS).sources == sources
 
 
 def test_several_appliances_are_enclosed_in_one_use():

@@ -479,7 +479,7 @@ def enclose_uses(appliances: Iterable[Appliance]) -> Appliance:
 
 
 def _enclosed_sources(members: Sequence[Appliance]) -> dict[str, Any]:
-    """The source of an enclosing use: one learnt number makes the number that encloses it learnt.
+    """The least certain source of the enclosed numbers, and the numbers that enclose none of it.
 
     The energy of a use follows from its power and its run too.
     """
@@ -493,10 +493,9 @@ def _enclosed_sources(members: Sequence[Appliance]) -> dict[str, Any]:
         "energy_wh": power | run | energy,
         "use_s_per_day": use,
     }
-    others = tuple(name for name, sources in numbers.items() if "learnt" not in sources)
-    if len(others) == len(numbers):
-        return {"source": min((member.source for member in members), key=SOURCES.index)}
-    return {"source": "learnt", "typed": others}
+    source = max(set().union(*numbers.values()), key=SOURCES.index)
+    others = tuple(name for name, found in numbers.items() if found and source not in found)
+    return {"source": source, "typed": others}
 
 
 def use_energy_wh(appliance: Appliance) -> float:
