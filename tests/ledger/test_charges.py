@@ -31,6 +31,9 @@ def test_a_day_of_readings_costs_every_reading():
     assert price() == Price(100_000_000)
     # A civil day may begin at half past, so that it overlaps 26 readings of an hour.
     assert price(interval_s=3600) == Price(26_000_000)
+    # A range that begins below zero, as of a home with solar panels, is as wide.
+    below = (-5000.0, 10_000.0)
+    assert price(protects=DayChange.within(*below), clamp=below) == Price(100_000_000)
     assert price(mechanism="staircase") == Price(100_000_000)
     assert price(period="month") == Price(4 * 745 * 1_000_000)
 
