@@ -290,6 +290,17 @@ def test_a_file_that_is_read_again_is_no_fault(tmp_path):
     assert len(read_state(tmp_path / "s.db").windows) == 6
 
 
+def test_a_reading_that_comes_late_after_a_restart_is_a_fault(tmp_path):
+    """Its window was open when the first process ended, and closed before it came."""
+    trace, lines = make_trace(0.2), []
+    for count, late in ((150, ""), (200, "2024-03-01T02:10:30Z,5\n")):
+        table = write_table(tmp_path / "meter.csv", trace[:count])
+        with table.open("a") as file:
+            file.write(late)
+        lines += run_table(table, make_terms(), tmp_path / "s.db", [Witness()])
+    assert lines == ["a reading came after its window had closed and is ignored."]
+
+
 def test_one_wrong_time_does_not_close_the_windows_of_years(tmp_path):
     table = write_table(tmp_path / "meter.csv", make_trace(0.2))
     lines = table.read_text().splitlines(keepends=True)
