@@ -289,6 +289,12 @@ def test_a_broker_that_refuses_gets_one_sentence(tmp_path):
 
 
 @needs_broker
+def test_a_replay_waits_for_a_busy_broker(broker):
+    broker.pause(0.2)
+    assert replay_to_mqtt(parse_mqtt(f"{broker.url}/t"), iter([(0, "5")]), None) == 1
+
+
+@needs_broker
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_certificate_that_nobody_signed_is_refused(tmp_path):
