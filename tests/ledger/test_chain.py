@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import math
 import sqlite3
+from hashlib import sha256
 
 import pytest
 
@@ -324,6 +327,15 @@ def test_marks_read_as_they_are_printed():
     assert Head.parse(str(mark)) == mark
     assert Head.parse(f" {mark} \n") == mark
     assert Head.parse(mark.hash.upper()) == Head(0, mark.hash)
+
+
+def test_hashes_are_of_the_utf_8_text_of_sorted_json():
+    """Another program can compute them, and a ledger of today stays valid."""
+    rows = '[["Zähler 1","2024-03-01"],["Zähler 2","2024-03"]]'
+    assert rows_hash(json.loads(rows)) == sha256(rows.encode()).hexdigest()
+    assert canonical({"ß": 1, "a": [None, 0.5]}) == '{"a":[null,0.5],"ß":1}'
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        canonical({"micro": math.nan})
 
 
 def test_both_databases_have_the_same_tables():

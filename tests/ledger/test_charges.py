@@ -15,7 +15,7 @@ from scipy import stats
 from hushmeter.errors import InputError
 from hushmeter.fleet import FleetTerms
 from hushmeter.ledger import DayChange, Price, period_price
-from hushmeter.ledger.charges import femto_delta, price_text
+from hushmeter.ledger.charges import LONGEST_S, femto_delta, price_text, touched_readings
 
 CLAMP = (0.0, 15_000.0)
 DAY = DayChange.within(*CLAMP)
@@ -31,6 +31,9 @@ def test_a_day_of_readings_costs_every_reading():
     assert price() == Price(100_000_000)
     # A civil day may begin at half past, so that it overlaps 26 readings of an hour.
     assert price(interval_s=3600) == Price(26_000_000)
+    # A range that begins below zero, as of a home with solar panels, is as wide.
+    below = (-5000.0, 10_000.0)
+    assert price(protects=DayChange.within(*below), clamp=below) == Price(100_000_000)
     assert price(mechanism="staircase") == Price(100_000_000)
     assert price(period="month") == Price(4 * 745 * 1_000_000)
 
@@ -61,6 +64,19 @@ def test_no_civil_day_of_a_year_costs_more_than_a_period(zone, day, minutes):
     assert touched * 1_000_000 <= price(mechanism="staircase", interval_s=step).micro
     # The energy of a civil day bounds the change of Laplace noise, wherever the day begins.
     assert (last - first) / step * 1_000_000 <= price(interval_s=step).micro
+
+
+@pytest.mark.parametrize("interval_s", [60, 420, 900, 1800, 2700, 3600, 7200, 86_400])
+@pytest.mark.parametrize("kind", ["day", "month"])
+def test_as_many_readings_are_counted_as_a_period_can_touch(kind, interval_s):
+    """Over all beginnings of the longest period that a time zone allows."""
+    length_s = LONGEST_S[kind]
+    starts = range(0, 900 * interval_s, 900)
+    most = max(-(-(start + length_s) // interval_s) - start // interval_s for start in starts)
+    assert touched_readings(interval_s, length_s, on_whole_intervals=True) == most
+    # Readings may also begin at any other time.
+    later = math.ceil((interval_s - 1e-6 + length_s) / interval_s)
+    assert touched_readings(interval_s, length_s, on_whole_intervals=False) == later
 
 
 @pytest.mark.parametrize(("readings", "known"), [(96, 69.3), (100, 71.5)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import shutil
+import signal
 import socket
 import subprocess
 import threading
@@ -54,6 +55,12 @@ class Broker:
                     return
             time.sleep(0.05)
         raise RuntimeError("mosquitto does not start")
+
+    def pause(self, seconds: float) -> None:
+        """Let the broker do nothing for a time; return at once."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        threading.Timer(seconds, self._process.send_signal, [signal.SIGCONT]).start()
 
     def kill(self) -> None:
         if self._process is not None:

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import hushmeter as hm
-from hushmeter.live.addresses import TelegramSource
-from hushmeter.live.payloads import make_parser
+from hushmeter.live.addresses import LONGEST_LINE, LineSource, TelegramSource, open_source
+from hushmeter.live.payloads import PayloadError, make_parser
 from hushmeter.live.service import Feed, Service
 from hushmeter.live.state import State
 from tests.live.streams import KEY, Witness, make_terms, make_trace
@@ -78,7 +78,9 @@ def test_telegrams_become_the_hours_of_the_file(tmp_path, kind, version):
     sent = list(telegrams(trace))
     (tmp_path / "meter.txt").write_bytes(b"".join(sent))
     port = Port(kind)
-    source = TelegramSource(port.device, tcp=kind == "tcp", version=version)
+    scheme = "dsmr+tcp" if kind == "tcp" else "dsmr"
+    address = f"{scheme}://{port.device}?version={version}"
+    source = open_source(address, "dsmr", terms, follow=False)
     with State(tmp_path / "s.db", terms.describe()) as state:
         service = Service(
             terms, state, Feed(source, make_parser("dsmr"), by_readings=True), [witness],
@@ -126,3 +128,13 @@ def test_a_port_that_does_not_exist_is_tried_again(tmp_path):
     source.stop()
     assert "No such file or directory" in lost[0]
     assert source.error is None
+
+
+def test_a_line_that_is_cut_is_no_reading(tmp_path):
+    """A part of a line that is too long has to be too long as well, or it would be read."""
+    line = b"2024-03-01T00:00:00Z,5," + b"-" * 2 * LONGEST_LINE
+    (tmp_path / "meter.csv").write_bytes(line + b"\n")
+    first, *_ = LineSource(tmp_path / "meter.csv", follow=False).read_all()
+    assert line.startswith(first)
+    with pytest.raises(PayloadError, match="has more than 65536 bytes"):
+        make_parser("csv")("", first)

@@ -4,13 +4,22 @@ import json
 import random
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import hushmeter as hm
 from hushmeter.errors import DataError, InputError
-from hushmeter.live.mqtt import MqttSink, MqttSource, parse_mqtt, replay_messages, replay_to_mqtt
+from hushmeter.live import mqtt
+from hushmeter.live.mqtt import (
+    MqttSink,
+    MqttSource,
+    pace,
+    parse_mqtt,
+    replay_messages,
+    replay_to_mqtt,
+)
 from hushmeter.live.payloads import PayloadOptions, make_parser
 from hushmeter.live.service import Feed, Service
 from hushmeter.live.state import State
@@ -90,6 +99,23 @@ def test_a_day_gives_hours_and_a_day_like_the_file(broker, tmp_path, interval_s)
     assert json.loads(last) == hours[-1]
     late.close()
     assert running.log == []
+
+
+def test_a_replay_has_the_pace_of_the_readings(monkeypatch):
+    """An hour at sixty times the speed; the time that sending takes is no extra time."""
+    now, sent = [100.0], []
+    monkeypatch.setattr(mqtt, "time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    def wait(seconds):
+        now[0] += seconds
+
+    def send(message):
+        sent.append((now[0] - 100, json.loads(message)["time"]))
+        wait(0.25)
+
+    trace = make_trace(1 / 24, interval_s=600.0)
+    assert pace(replay_messages(trace), 60.0, send, sleep=wait) == 6
+    assert sent == [(10.0 * n, f"2024-03-01T00:{10 * n:02}:00Z") for n in range(6)]
 
 
 @needs_broker
@@ -260,6 +286,12 @@ def test_a_broker_that_refuses_gets_one_sentence(tmp_path):
         broker.kill()
     with pytest.raises(DataError, match="cannot be reached: Connection refused"):
         replay_to_mqtt(parse_mqtt(f"{broker.url}/t"), iter(()), None)
+
+
+@needs_broker
+def test_a_replay_waits_for_a_busy_broker(broker):
+    broker.pause(0.2)
+    assert replay_to_mqtt(parse_mqtt(f"{broker.url}/t"), iter([(0, "5")]), None) == 1
 
 
 @needs_broker

@@ -6,7 +6,9 @@ import threading
 import time
 from collections import Counter
 from contextlib import suppress
+from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,8 +18,9 @@ from hushmeter.clock import SECOND
 from hushmeter.errors import DataError, InputError
 from hushmeter.home import LearntFrom
 from hushmeter.ledger import Charge, DayChange, open_ledger
+from hushmeter.live import delivery
 from hushmeter.live.addresses import HttpSink, LineSource, SinkError
-from hushmeter.live.delivery import LedgerAccount
+from hushmeter.live.delivery import LedgerAccount, Log
 from hushmeter.live.payloads import make_parser
 from hushmeter.live.service import Feed, Service
 from hushmeter.live.state import Item, State, read_state
@@ -112,6 +115,27 @@ def test_values_are_published_at_fixed_times(tmp_path):
     bench.tick(BEGIN + HOUR + 11 * SECOND)
     assert len(bench.witness.items) == 1
     bench.state.close()
+
+
+def test_the_service_wakes_when_something_is_due_and_once_a_second(tmp_path):
+    bench = Bench(make_terms(grace_s=10.0), tmp_path / "s.db")
+    pauses = []
+    for after_s in (0.0, 3608.0, 3609.5, 3610.0, 3610.75, 3612.0):
+        bench.tick(BEGIN + int(after_s * SECOND))
+        pauses.append(bench.service._pause_s(bench.now))
+    # The window closes ten seconds after its end, and is published a second later.
+    assert pauses == [1.0, 1.0, 0.5, 1.0, 0.25, 1.0]
+    bench.state.close()
+
+
+def test_a_sentence_is_logged_once_a_minute(monkeypatch):
+    clock, written = SimpleNamespace(), []
+    monkeypatch.setattr(delivery, "time", clock)
+    log = Log(lambda _: written.append(clock.monotonic()))
+    for now in (0.0, 59.9, 60.0, 119.9, 120.0):
+        clock.monotonic = partial(float, now)
+        log("the broker is lost.")
+    assert written == [0.0, 60.0, 120.0]
 
 
 def test_a_silent_source_gets_a_sentence(tmp_path):
@@ -264,6 +288,17 @@ def test_a_file_that_is_read_again_is_no_fault(tmp_path):
         table = write_table(tmp_path / "meter.csv", trace[:count])
         assert run_table(table, make_terms(), tmp_path / "s.db", [Witness()]) == []
     assert len(read_state(tmp_path / "s.db").windows) == 6
+
+
+def test_a_reading_that_comes_late_after_a_restart_is_a_fault(tmp_path):
+    """Its window was open when the first process ended, and closed before it came."""
+    trace, lines = make_trace(0.2), []
+    for count, late in ((150, ""), (200, "2024-03-01T02:10:30Z,5\n")):
+        table = write_table(tmp_path / "meter.csv", trace[:count])
+        with table.open("a") as file:
+            file.write(late)
+        lines += run_table(table, make_terms(), tmp_path / "s.db", [Witness()])
+    assert lines == ["a reading came after its window had closed and is ignored."]
 
 
 def test_one_wrong_time_does_not_close_the_windows_of_years(tmp_path):
@@ -419,24 +454,28 @@ def test_a_long_stream_stays_flat(tmp_path):
     assert last[2] == first[2] == 41
 
 
-def test_words_and_units_of_a_value_make_no_gap_and_no_line(tmp_path):
+@pytest.mark.parametrize("hold", [False, True])
+def test_words_and_units_of_a_value_make_no_gap_and_no_line(tmp_path, hold):
     """A word above the range, a field that is missing at zero: the reading counts as 0 W."""
-    odd = [b"overflow", b"nan", b"", b"31415"]
+    odd = [b"overflow", b"nan", b"31415", b"", b"unavailable"]
     benches = []
     for number, word in enumerate(odd):
-        bench = Bench(make_terms(), tmp_path / f"{number}.db")
+        bench = Bench(make_terms(hold=hold), tmp_path / f"{number}.db", begin=BEGIN - HOUR)
+        bench.service.back()
         for minute in range(60):
             bench.send(BEGIN + minute * 60 * SECOND, word if minute == 30 else b"100")
         bench.tick(BEGIN + HOUR)
         bench.tick(BEGIN + HOUR + 2 * SECOND)
-        (row,) = bench.state.windows(0, 1 << 40)
+        *_, row = bench.state.windows(0, 1 << 40)
         benches.append((bench.public(), bench.log, row.mean))
         bench.state.close()
-    overflow, nan, missing, large = benches
+    overflow, nan, large, missing, away = benches
     assert overflow[:2] == nan[:2] == large[:2]
     assert overflow[2] == nan[2] == pytest.approx(100 * 59 / 60)
-    # A declared word for a missing value is a gap.
-    assert dict(missing[0][0][4:])["share"] == round(59 / 60, 4)
+    # A declared word for a missing value is a gap, but not where the time of a message follows from
+    # the values.
+    shares = [dict(public[-1][4:])["share"] for public, *_ in (missing, away)]
+    assert shares == [1.0 if hold else round(59 / 60, 4), round(59 / 60, 4)]
 
 
 def test_a_source_that_cannot_be_read_gets_a_sentence(tmp_path):

@@ -123,6 +123,7 @@ def test_a_sampled_run_stays_within_the_sensitivity(run_s):
         ({"every": "7min"}, "must divide a day"),
         ({"zone": "Mars/Base"}, "time zone"),
         ({"seed": -1}, "seed"),
+        ({"heartbeat_s": 60.0}, "--heartbeat belongs to a meter that sends only changes"),
     ],
 )
 def test_terms_that_cannot_be_kept_are_refused(more, sentence):

@@ -38,14 +38,7 @@ from hushmeter.live.delivery import RETRY_S, Courier, LedgerAccount, Log
 from hushmeter.live.payloads import NotAReading, NoValue, Parser, PayloadError, Skip
 from hushmeter.live.state import KEPT_DAYS, Item, StaleStateError, State, WindowRow
 from hushmeter.live.stream import Closing, Publication, Terms, iso_of, write_day
-from hushmeter.live.windows import (
-    AHEAD_S,
-    EARLY,
-    LATE,
-    ChangeBuffer,
-    ClosedWindow,
-    WindowBuffer,
-)
+from hushmeter.live.windows import AHEAD_S, EARLY, LATE, ChangeBuffer, ClosedWindow
 from hushmeter.noise.samplers import release_key
 from hushmeter.trace import SECONDS_PER_DAY
 
@@ -193,9 +186,7 @@ class Service:
                     more="; restore the newest state, or choose another --state",
                 ):
                     self._buffer.restore(content)
-            if isinstance(self._buffer, WindowBuffer):
-                self._known_until = max(self._known_until, self._buffer.filled_until())
-            elif not self._by_readings:
+            if not self._by_readings:
                 # Nobody listened from then until now.
                 self._disconnect(at, now)
         self._last_now, self._last_mono = now, time.monotonic()

@@ -183,16 +183,6 @@ class WindowBuffer(Buffer):
     def _take(self, number: int) -> FloatArray:
         return np.array(self._open.pop(number, [math.nan] * self._slots))
 
-    def filled_until(self) -> int:
-        """End of the last open slot that has a reading [ns since 1970]; 0 if there is none."""
-        ends = [
-            number * self._length + (place + 1) * self._interval
-            for number, slots in self._open.items()
-            for place, value in enumerate(slots)
-            if value == value
-        ]
-        return max(ends, default=0)
-
     def _arrays(self) -> dict[str, Any]:
         numbers = sorted(self._open)
         slots = np.array([self._open[n] for n in numbers]).reshape(len(numbers), self._slots)
