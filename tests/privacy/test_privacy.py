@@ -51,6 +51,7 @@ def test_laplace_composes_as_known(epsilon, readings, basic, pld):
     assert found.basic == pytest.approx(basic)
     assert found.pld == pytest.approx(pld, rel=3e-3)
     assert found.epsilon == found.pld
+    assert 0.5 < found.odds <= 1
 
 
 def test_the_staircase_composes_worse():
@@ -141,6 +142,12 @@ def test_hopeless_losses_are_added_plainly():
     found = compose(Laplace(10, 10, on_grid=True), [(2000, 3)])
     assert found.pld == found.basic == 6000
     assert found.odds == 1.0
+    narrow = Gaussian(1, 1e-6, 1, on_grid=True)
+    narrow.sigma_steps = 2.0
+    found = compose(narrow, [(30, 3)])
+    # The loss of a value is normal with the mean 15²/2 and the deviation 15.
+    assert 1 < found.basic / (3 * (112.5 + 15 * norm.isf(1e-6 / 3))) < 1.06
+    assert found.pld == found.basic
 
 
 @pytest.mark.parametrize(

@@ -248,8 +248,11 @@ def test_a_register_of_one_kilowatt_hour_is_refused_with_a_remedy(name):
     home = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)], tolerance=20.0)
     metering = Metering(register_step_w=1000.0)
     unit = resolve_unit(span="run", interval_s=hm.Metered(3600.0, metering, readings=24), home=home)
-    with pytest.raises(InputError, match=r"too coarse.*release longer means or a shorter period"):
+    with pytest.raises(
+        InputError, match=r"too coarse.*release longer means or a shorter period"
+    ) as refused:
         calibrate(name, 1, unit)
+    assert ("use Gaussian noise" in str(refused.value)) == (name != "gaussian")
 
 
 def test_a_fine_register_over_a_month_suits_gaussian_noise_only():
