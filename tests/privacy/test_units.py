@@ -360,8 +360,18 @@ def test_bad_uses_are_refused_in_one_sentence(keywords, message):
         resolve_unit(**{"interval_s": 6.0, "home": HOME, **keywords})
 
 
-def test_when_is_refused_for_a_meter_with_several_registers():
+@pytest.mark.parametrize(
+    ("metering", "message"),
+    [
+        (Metering(register_step_w=2.0, registers=2), "one of the 2 registers"),
+        (Metering(1.0, stretch=1.1), "readings have different lengths"),
+        (Metering(1.0, copies=2), "readings have different lengths"),
+        (Metering(1.0, reach=1), "readings have different lengths"),
+        (Metering(), "state the step of the readings"),
+    ],
+)
+def test_when_is_refused_where_the_sums_of_days_show_the_time(metering, message):
     """A run that moves from one tariff to the other moves the rounding of both registers."""
-    meter = hm.Metered(1800.0, Metering(register_step_w=2.0, registers=2), readings=48)
-    with pytest.raises(InputError, match="one of the 2 registers"):
+    meter = hm.Metered(1800.0, metering, readings=48)
+    with pytest.raises(InputError, match=message):
         resolve_unit("appliance", "when", interval_s=meter, home=HOME, appliance="kettle")
