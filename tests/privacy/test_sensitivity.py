@@ -284,6 +284,7 @@ def test_moved_runs_stay_within_the_bounds(seconds, value_s, step, seed):
             with_run[start : start + seconds] += shape
             means = with_run.reshape(-1, value_s).mean(axis=1)
             values.append(np.rint(means / step) * step if step else means)
+        assert abs((values[0] - values[1]).sum()) <= change.day_sum_w + 1e-6
         moved = np.abs(values[0] - values[1])
         assert moved.sum() <= change.l1 + 1e-9
         assert np.linalg.norm(moved) <= change.l2 + 1e-9

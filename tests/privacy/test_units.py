@@ -332,6 +332,18 @@ def test_when_but_not_whether():
     assert used.l1 == pytest.approx(4000)
 
 
+def test_a_meter_that_rounds_moves_the_sum_of_the_day_of_a_moved_run():
+    """The run overlaps four readings in both places; the sum is scaled to a fifth of a value."""
+    kettle = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)], tolerance=20.0)
+    meter = hm.Metered(60.0, Metering(resolution_w=10.0))
+    unit = resolve_unit("appliance", "when", interval_s=meter, home=kettle, every="1h")
+    value = 105 + 4 * 10 / 60
+    assert unit.day_scale == pytest.approx(0.2 * value / (2 * 4 * 10 / 60))
+    assert unit.l1 == pytest.approx((1 + 1 + 0.2) * value)
+    assert unit.l2 == pytest.approx(value * math.sqrt(1 + 1 + 0.2**2))
+    assert (unit.largest, unit.touches) == (pytest.approx(value), 2 + 2 + 1)
+
+
 def test_a_register_is_the_same_after_a_moved_run():
     """Only the values of one day can move, however long the period is."""
     home = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)], tolerance=20.0)
