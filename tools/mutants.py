@@ -43,7 +43,11 @@ STORE = ROOT / ".mutants"
 PACKAGES = ("noise", "privacy", "releases", "ledger", "live")
 # The tests that must notice a change in a package, besides those of the package itself.
 MORE_TESTS = {
-    "noise": ("tests/paper/test_theorem_2.py", "tests/paper/test_algorithm_3.py"),
+    "noise": (
+        "tests/paper/test_theorem_2.py",
+        "tests/paper/test_algorithm_3.py",
+        "tests/theory/test_universal.py",
+    ),
     "privacy": ("tests/releases",),
     "releases": ("tests/privacy",),
     "ledger": ("tests/fleet/test_release.py", "tests/fleet/test_refusals.py"),
