@@ -94,13 +94,13 @@ def test_a_kettle_under_the_papers_sensitivity():
 
 
 @given(
-    st.sampled_from(["laplace", "staircase"]),
+    st.sampled_from([Laplace, Staircase, lambda *given: Gaussian(given[0], 1e-3, given[1])]),
     st.sampled_from([0.05, 0.5, 2.0]),
     st.integers(1, 12),
     st.integers(1, 40),
 )
-def test_hockey_stick_equals_the_sum(name, epsilon, sensitivity, shift):
-    mechanism = {"laplace": Laplace, "staircase": Staircase}[name](epsilon, sensitivity)
+def test_hockey_stick_equals_the_sum(make, epsilon, sensitivity, shift):
+    mechanism = make(epsilon, sensitivity)
     reach = int(mechanism.quantile(1 - 1e-13)) + shift + 50
     places = np.arange(-reach, reach + 1)
     epsilons = np.linspace(-4, 4, 33) * epsilon
