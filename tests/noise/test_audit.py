@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 
 from hushmeter.errors import InputError
 from hushmeter.noise import (
@@ -38,7 +39,7 @@ def test_the_gaussian_claim_with_delta_stands():
 
 def test_a_threshold_only_audit_misses_float_noise():
     source = _float_laplace(1.0, np.random.default_rng(1))
-    assert distinguish(source, 1_000_000, 0.999, low_bits=False).epsilon_lower <= 1
+    assert 0.9 < distinguish(source, 1_000_000, 0.999, low_bits=False).epsilon_lower <= 1
     assert distinguish(source, 1_000_000, 0.999).epsilon_lower > 7
 
 
@@ -73,14 +74,18 @@ def test_clopper_pearson_bounds():
     assert epsilon_bound(0, 0, 100, 0.999, 0.0) == 0.0
     assert epsilon_bound(100, 100, 100, 0.999, 0.0) == 0.0
     assert 0 < epsilon_bound(500, 100, 1000, 0.999, 0.0) < np.log(5)
+    for hits, other in ((5, 1), (30, 2)):
+        least, most = (binomtest(seen, 40).proportion_ci(0.99) for seen in (hits, other))
+        found = epsilon_bound(hits, other, 40, 0.99, 0.01)
+        assert found == pytest.approx(max(0.0, np.log((least.low - 0.01) / most.high)))
     assert epsilon_bound(500, 100, 1000, 0.999, 0.6) == 0.0
 
 
 def test_events_name_themselves():
     assert str(Event("above", 3.0)) == "y >= 3"
     assert str(Event("below", -3.5)) == "y <= -3.5"
-    outputs = np.array([0.25, 2.0**-60, 3.0])
-    assert Event("low bits").holds(outputs).tolist() == [False, True, False]
+    outputs = np.array([0.25, 2.0**-60, 3.0, 2.0**-53, 2.0**-54])
+    assert Event("low bits").holds(outputs).tolist() == [False, True, False, False, True]
 
 
 @pytest.mark.parametrize("threshold", [-2.0, 0.0, 3.0])

@@ -213,6 +213,31 @@ def test_calibrated_noise_keeps_delta_for_every_vector(epsilon, delta):
         assert doubled <= float(delta) * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("prior", [0.5, 0.3])
+@pytest.mark.parametrize("sigma", [3.0, 5100.0])
+@pytest.mark.parametrize("ratio", [0.3, 60.0])
+def test_the_best_guess_from_several_values_is_that_from_their_sum(sigma, prior, ratio):
+    """The sum of four values is discrete Gaussian noise with twice the σ, up to 1e-30."""
+    noise = Gaussian.of_sigma(sigma, 1, touches=4, on_grid=True)
+    steps, reach = round(ratio * sigma), int(20 * sigma)
+    off = np.exp(-0.5 * (np.arange(-reach, reach + 1) / (2 * sigma)) ** 2) / sigma
+    on = np.append(np.zeros(4 * steps), off)
+    best = np.maximum(prior * on, (1 - prior) * np.append(off, np.zeros(4 * steps)))
+    (found,) = noise.limits(np.array([float(steps)]), np.array([prior]), 4)
+    assert found == pytest.approx(best.sum() / off.sum(), abs=1e-10)
+
+
+@pytest.mark.parametrize("steps", [1, 10, 80])
+def test_the_largest_loss_leaves_out_less_than_1e_18(steps):
+    """Of the probability of the losses s·(s − 2n)/2σ²; one standard deviation less leaves more."""
+    noise = Gaussian.of_sigma(10.0, 1, touches=2, on_grid=True)
+    outcomes = np.arange(-300, 300)
+    losses = steps * (steps - 2 * outcomes) / 200
+    for lower, within in ((0, True), (steps / 10, False)):
+        beyond = losses > noise.largest_loss(steps) - lower
+        assert (np.asarray(noise.pmf(outcomes[beyond])).sum() < 1e-18) == within
+
+
 @pytest.mark.parametrize("sigma", [2.9, 7.3, 100.1, 5432.1])
 def test_noise_of_a_given_sigma_is_described_and_parsed_back(sigma):
     noise = Gaussian.of_sigma(sigma, 3, "0.5", delta="1e-7", touches=5, on_grid=True)

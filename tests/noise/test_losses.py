@@ -187,6 +187,19 @@ def test_the_excess_of_differences_follows_from_the_convolution(mechanism):
     assert mechanism.difference_excess(np.array([1.0, 2.0])).shape == (2,)
 
 
+@mechanisms
+@pytest.mark.parametrize("spread", [0.1, 3.0, 200.0])
+def test_the_density_of_a_noisy_residual_is_the_sum_over_the_noise(mechanism, spread):
+    """A spread below half a grid step counts as half a step."""
+    grid, k = mechanism.grid, support(mechanism)
+    sigma = max(spread, grid / 2)
+    residuals = np.array([0.0, 1.3, 2.0]) * mechanism.std
+    gaps = (residuals[:, None] - k * grid) / sigma
+    density = np.exp(-0.5 * gaps**2) @ mechanism.pmf(k) / (sigma * math.sqrt(2 * math.pi))
+    found = GridDistribution.log_density(mechanism, residuals, spread)
+    np.testing.assert_allclose(found, np.log(density), atol=0.003)
+
+
 def test_laplace_closed_forms_agree_with_the_generic_convolution():
     mechanism = Laplace(0.3, 40)
     b = np.array([0.0, 3.5, 100.0, 1000.0])

@@ -189,6 +189,7 @@ def test_off_grid_readings_are_refused_where_on_grid_was_promised(no_randomness)
 def test_the_nearest_float_below_a_half_is_covered_by_the_slack():
     almost = np.nextafter(0.5, 0)
     assert to_steps(almost, Fraction(1)) == 1
+    assert [to_steps(watts, Fraction(1)) for watts in (-0.5, 0.49, 2.5)] == [0, 0, 3]
     assert steps_apart(Fraction(10) - Fraction(1, 10**12), Fraction(1)) == 11
     assert steps_apart(Fraction("9.5"), Fraction(1)) == 10
     assert MAX_STEPS == 2**36

@@ -28,8 +28,8 @@ def test_slow_bits_follow_the_documented_layout():
     draw = (1 << 40) + 12345
     counter = (((1 << 31) + 3) << 96) + (draw << 32)
     expected = int.from_bytes(keystream(counter, 48), "big")
-    assert streams.slow_bits(3, draw, 384) == expected
-    assert streams.slow_bits(3, draw, 100) == expected >> 284
+    for bits in (1, 100, 128, 129, 256, 384):
+        assert streams.slow_bits(3, draw, bits) == expected >> (384 - bits)
     blocks = streams.slow_blocks(3, np.array([draw - 1, draw]), 2)
     assert blocks[1].tobytes() == keystream(counter + 2, 16)
 
@@ -42,6 +42,7 @@ def test_block_sizes_leave_no_trace():
 
 def test_keys_come_from_the_system_a_seed_a_generator_or_the_caller():
     assert release_key() != release_key()
+    assert release_key()[1] is False
     assert release_key(rng=7) == release_key(rng=np.int64(7))
     assert release_key(rng=7)[0] != release_key(rng=8)[0]
     assert release_key(rng=7)[1] is True

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+from bisect import bisect_right
 from fractions import Fraction
 
 import numpy as np
@@ -13,13 +15,20 @@ from hushmeter.noise.samplers import (
     OneTable,
     StairSampler,
     Streams,
+    _fits_one_table,
     gaussian_fits,
     laplace_digits,
     laplace_sampler,
     staircase_digits,
     staircase_sampler,
 )
-from hushmeter.noise.table_sampler import StairClass
+from hushmeter.noise.table_sampler import (
+    MAX_CELL_BITS,
+    WORD_BITS,
+    StairClass,
+    TwoSidedGeometric,
+    floor_masses,
+)
 
 KEY = bytes(range(32))
 
@@ -100,6 +109,30 @@ def test_the_number_of_digits_grows_with_the_scale():
     assert gaussian_fits(6000)
     assert not gaussian_fits(9000)
     assert gaussian_fits(0.01)
+
+
+@pytest.mark.parametrize("digits", [1, 3])
+@pytest.mark.parametrize("number_of", [laplace_digits, staircase_digits])
+def test_the_widest_noise_of_each_number_of_digits_nearly_fills_its_table(number_of, digits):
+    scale = bisect_right(range(1, 10**12), digits, key=lambda one: number_of(Fraction(1, one)))
+    rate, base = Fraction(1, scale), BASE ** (digits - 1)
+    laplace = number_of is laplace_digits
+    law = TwoSidedGeometric(rate, base) if laplace else StairClass(rate, 1000, 499, base)
+    assert 0.88 < len(floor_masses(law, WORD_BITS)) / (1 << MAX_CELL_BITS) < 1
+
+
+def test_a_staircase_has_one_table_if_its_likely_stairs_fit():
+    """Stairs as likely as a word of 32 bits fill the table, and those of 48 bits the list of R."""
+    rng = np.random.default_rng(0)
+    chosen = []
+    for epsilon in np.geomspace(0.002, 4, 150).tolist():
+        steps = int(np.exp(rng.uniform(0, math.log(30_000))))
+        mechanism = Staircase(epsilon, steps, on_grid=True)
+        bits = -mechanism.log_pmf(steps * np.arange(60 / epsilon)) / math.log(2)
+        held, listed = (2 * steps * int((bits <= most).sum()) for most in (32, 48))
+        chosen.append(_fits_one_table(epsilon, steps, mechanism.inner))
+        assert chosen[-1] == (0 < held < 1 << 16 and listed < 4 << 16)
+    assert 0.2 < np.mean(chosen) < 0.8
 
 
 def test_a_stair_wider_than_the_words_is_refused():

@@ -51,6 +51,7 @@ def test_laplace_composes_as_known(epsilon, readings, basic, pld):
     assert found.basic == pytest.approx(basic)
     assert found.pld == pytest.approx(pld, rel=3e-3)
     assert found.epsilon == found.pld
+    assert 0.5 < found.odds <= 1
 
 
 def test_the_staircase_composes_worse():
@@ -93,13 +94,13 @@ def test_a_kettle_under_the_papers_sensitivity():
 
 
 @given(
-    st.sampled_from(["laplace", "staircase"]),
+    st.sampled_from([Laplace, Staircase, lambda *given: Gaussian(given[0], 1e-3, given[1])]),
     st.sampled_from([0.05, 0.5, 2.0]),
     st.integers(1, 12),
     st.integers(1, 40),
 )
-def test_hockey_stick_equals_the_sum(name, epsilon, sensitivity, shift):
-    mechanism = {"laplace": Laplace, "staircase": Staircase}[name](epsilon, sensitivity)
+def test_hockey_stick_equals_the_sum(make, epsilon, sensitivity, shift):
+    mechanism = make(epsilon, sensitivity)
     reach = int(mechanism.quantile(1 - 1e-13)) + shift + 50
     places = np.arange(-reach, reach + 1)
     epsilons = np.linspace(-4, 4, 33) * epsilon
@@ -141,6 +142,12 @@ def test_hopeless_losses_are_added_plainly():
     found = compose(Laplace(10, 10, on_grid=True), [(2000, 3)])
     assert found.pld == found.basic == 6000
     assert found.odds == 1.0
+    narrow = Gaussian(1, 1e-6, 1, on_grid=True)
+    narrow.sigma_steps = 2.0
+    found = compose(narrow, [(30, 3)])
+    # The loss of a value is normal with the mean 15²/2 and the deviation 15.
+    assert 1 < found.basic / (3 * (112.5 + 15 * norm.isf(1e-6 / 3))) < 1.06
+    assert found.pld == found.basic
 
 
 @pytest.mark.parametrize(

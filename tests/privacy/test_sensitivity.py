@@ -175,6 +175,25 @@ def test_copied_readings_stay_within_the_bounds(readings, copies, window, start)
     assert np.count_nonzero(means) <= change.touches
 
 
+@given(st.integers(1, 90), st.sampled_from([1, 4]), st.integers(0, 2**32 - 1))
+@settings(max_examples=40)
+def test_interpolated_counters_stay_within_the_bounds(seconds, window, seed):
+    """Rows up to 25 s apart, between which the counter is taken to rise linearly."""
+    interval, watts = 6, 100.0
+    metering = Metering(reach=2 * math.ceil(25 / interval))
+    change = Change("x", watts, seconds, interval, window=window, metering=metering)
+    rng = np.random.default_rng(seed)
+    rows = np.cumsum(rng.integers(1, 26, 60))
+    borders = np.arange(rows[0], rows[-1], interval * window)
+    for start in rng.integers(0, rows[-1], 10):
+        counter = watts * np.clip(rows - start, 0, seconds)
+        moved = np.diff(np.interp(borders, rows, counter)) / (interval * window)
+        assert moved.sum() <= change.l1 + 1e-9
+        assert np.linalg.norm(moved) <= change.l2 + 1e-9
+        assert moved.max() <= change.largest + 1e-9
+        assert np.count_nonzero(moved > 1e-9) <= change.touches
+
+
 def test_a_row_of_a_day_copied_into_quarter_hours_is_counted_96_times():
     change = Change("x", 2000, 900, 900, aligned=True, metering=Metering(copies=96))
     assert change.l1 == 96 * 2000
@@ -265,6 +284,7 @@ def test_moved_runs_stay_within_the_bounds(seconds, value_s, step, seed):
             with_run[start : start + seconds] += shape
             means = with_run.reshape(-1, value_s).mean(axis=1)
             values.append(np.rint(means / step) * step if step else means)
+        assert abs((values[0] - values[1]).sum()) <= change.day_sum_w + 1e-6
         moved = np.abs(values[0] - values[1])
         assert moved.sum() <= change.l1 + 1e-9
         assert np.linalg.norm(moved) <= change.l2 + 1e-9

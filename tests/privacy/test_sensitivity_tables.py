@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -15,6 +16,7 @@ from hushmeter.privacy.sensitivity import (
     Change,
     Table,
     _overlaps,
+    _Register,
     every_cell,
     sensitivity,
 )
@@ -217,6 +219,29 @@ def test_a_moved_change_has_two_places():
     moved = Change("x", 2100.0, 180.0, 3600.0, moved=True)
     one, two = (sensitivity(JANUARY[0], c, WATT) for c in (change, moved))
     assert two == pytest.approx(math.sqrt(2) * one, abs=2)
+
+
+@given(cases(), st.booleans())
+@settings(max_examples=60)
+def test_the_phase_of_a_register_is_counted_in_every_place(case, moved):
+    """r·√(Σ (u_g + n_g)²) for u_g stretches and n_g touched cells of label g."""
+    table, change, grid, rng = case
+    metering = Metering(register_step_w=2.0)
+    change = replace(change, metering=metering, values=table.labels.size, moved=moved)
+    touched = change.own_touches // change.places
+    windows = [
+        table.sums(((table.places >= k) & (table.places < k + touched)).astype(float))
+        for k in range(int(table.places[-1]) + 1)
+    ]
+    register = _Register.of(table, change, grid)
+    bound = register.watts(max(map(np.linalg.norm, windows)))
+    for first, second in rng.integers(len(windows), size=(30, 2)):
+        counts = windows[first] + moved * windows[second]
+        assert 2 * np.linalg.norm(table.stretches + counts) <= bound + 1e-9
+    alone = every_cell(40)
+    first = np.arange(40) < touched
+    bound = _Register.of(alone, replace(change, moved=False), grid).watts(np.sqrt(touched))
+    assert bound == pytest.approx(2 * np.linalg.norm(1 + first))
 
 
 def register_neighbours(load, step, interval, rng):

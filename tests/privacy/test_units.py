@@ -248,8 +248,11 @@ def test_a_register_of_one_kilowatt_hour_is_refused_with_a_remedy(name):
     home = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)], tolerance=20.0)
     metering = Metering(register_step_w=1000.0)
     unit = resolve_unit(span="run", interval_s=hm.Metered(3600.0, metering, readings=24), home=home)
-    with pytest.raises(InputError, match=r"too coarse.*release longer means or a shorter period"):
+    with pytest.raises(
+        InputError, match=r"too coarse.*release longer means or a shorter period"
+    ) as refused:
         calibrate(name, 1, unit)
+    assert ("use Gaussian noise" in str(refused.value)) == (name != "gaussian")
 
 
 def test_a_fine_register_over_a_month_suits_gaussian_noise_only():
@@ -329,6 +332,18 @@ def test_when_but_not_whether():
     assert used.l1 == pytest.approx(4000)
 
 
+def test_a_meter_that_rounds_moves_the_sum_of_the_day_of_a_moved_run():
+    """The run overlaps four readings in both places; the sum is scaled to a fifth of a value."""
+    kettle = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)], tolerance=20.0)
+    meter = hm.Metered(60.0, Metering(resolution_w=10.0))
+    unit = resolve_unit("appliance", "when", interval_s=meter, home=kettle, every="1h")
+    value = 105 + 4 * 10 / 60
+    assert unit.day_scale == pytest.approx(0.2 * value / (2 * 4 * 10 / 60))
+    assert unit.l1 == pytest.approx((1 + 1 + 0.2) * value)
+    assert unit.l2 == pytest.approx(value * math.sqrt(1 + 1 + 0.2**2))
+    assert (unit.largest, unit.touches) == (pytest.approx(value), 2 + 2 + 1)
+
+
 def test_a_register_is_the_same_after_a_moved_run():
     """Only the values of one day can move, however long the period is."""
     home = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)], tolerance=20.0)
@@ -357,8 +372,18 @@ def test_bad_uses_are_refused_in_one_sentence(keywords, message):
         resolve_unit(**{"interval_s": 6.0, "home": HOME, **keywords})
 
 
-def test_when_is_refused_for_a_meter_with_several_registers():
+@pytest.mark.parametrize(
+    ("metering", "message"),
+    [
+        (Metering(register_step_w=2.0, registers=2), "one of the 2 registers"),
+        (Metering(1.0, stretch=1.1), "readings have different lengths"),
+        (Metering(1.0, copies=2), "readings have different lengths"),
+        (Metering(1.0, reach=1), "readings have different lengths"),
+        (Metering(), "state the step of the readings"),
+    ],
+)
+def test_when_is_refused_where_the_sums_of_days_show_the_time(metering, message):
     """A run that moves from one tariff to the other moves the rounding of both registers."""
-    meter = hm.Metered(1800.0, Metering(register_step_w=2.0, registers=2), readings=48)
-    with pytest.raises(InputError, match="one of the 2 registers"):
+    meter = hm.Metered(1800.0, metering, readings=48)
+    with pytest.raises(InputError, match=message):
         resolve_unit("appliance", "when", interval_s=meter, home=HOME, appliance="kettle")
