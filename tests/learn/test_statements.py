@@ -55,6 +55,13 @@ def test_the_base_load_of_quarter_hours_is_that_of_minutes(homes, name):
     assert coarse.certainty == "about"
 
 
+def test_nights_of_one_power_have_no_range():
+    """A range from 120 W to 120 W would say nothing."""
+    hours = np.tile(np.where(np.arange(24) < 7, 120.0, 400.0), 30)
+    found = hm.findings(hm.Trace(hours, 3600.0, "2024-03-01T00:00Z"), tz="UTC")
+    assert of_kind(found, "night").sentence.endswith("the home draws about 120 W.")
+
+
 @pytest.mark.parametrize("name", HOMES)
 @pytest.mark.parametrize("interval_s", [900, 1800, 3600])
 def test_no_car_is_found_in_homes_without_one(homes, name, interval_s):

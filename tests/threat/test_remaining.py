@@ -23,7 +23,7 @@ from hushmeter.threat import (
     released_findings,
     what_is_left,
 )
-from hushmeter.threat.remaining import RULES, _Cells, _make_tests, _upper
+from hushmeter.threat.remaining import RULES, _Cells, _make_tests, _of_100, _upper
 
 COOKS = ("fridge", "kettle", "microwave", "oven", "television")
 
@@ -400,3 +400,19 @@ def test_a_receipt_of_another_version_is_named(home, tmp_path, name):
     shown = CliRunner().invoke(app, ["inspect", str(place)])
     assert shown.exit_code == 1
     assert f"{receipt} is not a public receipt of this version" in str(shown.exception)
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (0.0, "0"),
+        (0.0001, "0.1"),
+        (0.0031, "0.4"),
+        (0.01, "1"),
+        (0.99, "99"),
+        (0.995, "more than 99"),
+    ],
+)
+def test_a_share_is_a_number_out_of_100(share, text):
+    """A share below one in a hundred is rounded up: no guess is said to be impossible."""
+    assert _of_100(share) == text
