@@ -185,7 +185,9 @@ def main() -> None:
     trace = make_trace(days - 1 / 24, interval_s=600.0)
     whole = write_table(folder / "whole.csv", trace).read_text().splitlines(keepends=True)
     open_ledger(f"sqlite:///{folder}/ledger.db", create=DayChange(3000, 8000)).close()
-    protect(bench.terms, 0.0, bytes(32), 1)  # Tables and kernels are made once, before the forks.
+    protect(
+        bench.terms, WindowRow(0, "1970-01-01", 1.0, 0.0), bytes(32)
+    )  # Tables and kernels are made once, before the forks.
     done = dict.fromkeys(("process", "broker", "both"), 0)
     while sum(done.values()) < kills:
         # The table grows, so that the kills are spread over its whole length.
@@ -204,18 +206,26 @@ def main() -> None:
     print(json.dumps(found))  # noqa: T201
 
 
-def protect(terms: Terms, mean: float, key: bytes, draw: int) -> float:
-    """Return the value of a complete window that follows from its mean, key and draw."""
+def protect(terms: Terms, row: WindowRow, key: bytes) -> float:
+    """Return the value of a complete window that follows from its mean, its start and a key."""
     noise, grid = terms.promise.noise, terms.promise.grid
-    steps = np.floor(mean / float(grid) + 0.5) + noise.sample(draw + 1, key=key)[-1]
-    return float(steps * grid.numerator / grid.denominator)
+    steps = np.floor(np.array([row.mean]) / float(grid) + 0.5)
+    start = (row.number * terms.window_ns).to_bytes(16, "big")
+    label = np.frombuffer(start, dtype=np.uint8).reshape(1, 16)
+    own = terms.promise._table_key(key, "cells")
+    (drawn,) = noise.sample_for(label, steps.astype(np.int64), key=own)
+    return float((steps[0] + drawn) * grid.numerator / grid.denominator)
 
 
 def again(terms: Terms, state: State, row: WindowRow) -> float | None:
-    """Return the value that follows from the mean, the key and the draw of a window."""
-    if row.mean is None or row.key is None or row.draw is None:
+    """Return the value that follows from the mean and the start of a window and its key."""
+    if row.mean is None:
         return None
-    return protect(terms, row.mean, state.key(row.key), row.draw)
+
+    def lost() -> bytes:
+        raise AssertionError("the key of a committed window is lost")
+
+    return protect(terms, row, state.key_of(terms.period_of(row.day), lost))
 
 
 def facts_of_broker(bench: Bench) -> dict[str, Any]:

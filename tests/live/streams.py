@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +13,9 @@ from hushmeter.clock import SECOND
 from hushmeter.live.addresses import LineSource, Sink, Source
 from hushmeter.live.payloads import PayloadOptions, make_parser
 from hushmeter.live.service import Feed, Service
-from hushmeter.live.state import Item, State
+from hushmeter.live.state import Item, State, SumRow, WindowRow
 from hushmeter.live.stream import Terms
+from hushmeter.releases.labels import CELLS
 from hushmeter.write import write_meter
 
 KETTLE = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)], tolerance=20.0)
@@ -64,6 +65,26 @@ def write_table(path: Path, trace: hm.Trace) -> Path:
     with path.open("a") as file:
         file.write(f"{after.astype('datetime64[s]')}Z,0\n")
     return path
+
+
+def exact_tables(
+    terms: Terms, rows: Sequence[WindowRow], sums: Sequence[SumRow], key: bytes = KEY
+) -> list[np.ndarray]:
+    """Sums of all tables before the noise, from the kept means; what is published follows."""
+    shown = [row for row in rows if row.value is not None]
+    promise = terms.promise.on(terms.cells_of(shown))
+    steps = terms.exact_steps([row.mean for row in shown])
+    tables = [entry.table.sums(steps) for entry in promise.tables]
+    known = {(row.table, row.label): row.steps for row in sums}
+    for entry, exact in zip(promise.tables, tables, strict=True):
+        noisy = promise.add_noise(entry, exact, key)
+        if entry.name == CELLS:
+            assert noisy.tolist() == [row.steps for row in shown]
+        else:
+            names = entry.table.names
+            assert noisy.tolist() == [known.pop((entry.name, name)) for name in names]
+    assert not known
+    return tables
 
 
 class Witness(Sink):

@@ -13,7 +13,7 @@ import pytest
 from hushmeter.errors import DataError
 from hushmeter.live.state import State, read_state
 from tests.live.broker import needs_broker
-from tests.live.streams import Witness, make_terms, make_trace, run_table, write_table
+from tests.live.streams import Witness, exact_tables, make_terms, make_trace, run_table, write_table
 
 DRIVER = Path(__file__).with_name("kill_driver.py")
 ROOT = Path(__file__).parents[2]
@@ -146,7 +146,7 @@ def test_keys_of_past_days_are_destroyed(tmp_path):
 def test_destroyed_keys_do_not_stay_in_the_log_of_the_database(tmp_path):
     key = b"a key of exactly thirty-two bytes"[:32]
     with State(tmp_path / "s.db", make_terms().describe()) as state:
-        state.key_for("2024-03-01", lambda: key, again=False)
+        state.key_of("2024-03-01", lambda: key)
         files = [tmp_path / "s.db", tmp_path / "s.db-wal"]
         assert any(key in file.read_bytes() for file in files)
         state.forget("2024-03-01", "2024-01-01")
@@ -154,7 +154,7 @@ def test_destroyed_keys_do_not_stay_in_the_log_of_the_database(tmp_path):
         assert not any(key in file.read_bytes() for file in files)
 
 
-def test_a_restart_takes_a_new_key(tmp_path):
+def test_a_restart_goes_on_with_the_key_of_the_day(tmp_path):
     terms, trace, keys = make_terms(), make_trace(0.5), []
 
     def new_key(day):
@@ -165,12 +165,8 @@ def test_a_restart_takes_a_new_key(tmp_path):
     run_table(table, terms, tmp_path / "s.db", [Witness()], new_key=new_key)
     table = write_table(tmp_path / "meter.csv", trace)
     run_table(table, terms, tmp_path / "s.db", [Witness()], new_key=new_key)
-    rows = read_state(tmp_path / "s.db").windows
-    assert len(keys) == 2
-    assert [(row.key, row.draw) for row in rows] == [
-        *((1, draw) for draw in range(5)),
-        *((2, draw) for draw in range(7)),
-    ]
+    assert keys == [0]
+    exact_tables(terms, read_state(tmp_path / "s.db").windows, [], bytes([1]) * 32)
 
 
 SLOW = pytest.mark.slow

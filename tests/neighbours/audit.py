@@ -73,7 +73,10 @@ def _sizes(promise: Promise, one: Trace, other: Trace) -> Iterator[tuple[str, fl
         for entry, found, most in zip(promise.tables, moved, promise.lengths, strict=True):
             yield f"the change of the table {entry.name} in grid steps", found, float(most)
     else:
-        yield "the change of the sum of a day", moved[1], unit.changes[0].day_sum_w
+        days = promise.tables[1]
+        step = float(promise.grid) / days.scale
+        slack = 0.0 if days.noise is None else step
+        yield "the change of the sum of a day", moved[1] * step, unit.changes[0].day_sum_w + slack
 
 
 def _change_of_cells(promise: Promise, one: Trace, other: Trace) -> Any:

@@ -24,8 +24,8 @@ from hushmeter.noise import (
 def test_the_bound_is_close_to_the_claim_and_the_controls_are_caught(make, epsilon):
     result = audit(make(epsilon, 10.0), rng=20)
     assert 0.9 * epsilon <= result.epsilon_lower <= epsilon
-    assert result.halved_scale_caught
-    assert result.float_laplace_caught
+    assert all(result.caught.values())
+    assert result.pairs.epsilon_lower <= epsilon
     assert "2^-53" in result.float_laplace.event
     assert result.passed
 
@@ -45,7 +45,7 @@ def test_a_threshold_only_audit_misses_float_noise():
 
 def test_too_few_samples_cannot_pass():
     result = audit(Laplace(0.1, 10), samples=2000, rng=3)
-    assert not result.halved_scale_caught
+    assert not result.caught["halved_scale"]
     assert not result.passed
 
 
@@ -59,6 +59,26 @@ def test_a_broken_mechanism_is_found():
     broken._sampler = Laplace(2, 10)._sampler
     result = audit(broken, samples=1_000_000, rng=4)
     assert result.epsilon_lower > 1
+    assert not result.passed
+
+
+@pytest.mark.parametrize(("lag", "sign"), [(1, 1), (1, -1), (2, 1), (2, -1)])
+def test_noise_that_two_neighbouring_readings_share_is_found(lag, sign):
+    """Each reading alone has the right noise; two of them have the same, or its negative."""
+
+    class Shared(Laplace):
+        def _noise(self, secret, count):
+            noise = self.sample(count, key=secret)
+            pairs = noise[lag - 1 :][: (count - lag + 1) // 2 * 2].reshape(-1, 2)
+            pairs[:, 1] = sign * pairs[:, 0]
+            yield 0, noise
+
+        def sample(self, size, *, rng=None, key=None):
+            return Laplace(1, 10).sample(size, rng=rng, key=key)
+
+    result = audit(Shared(1, 10), samples=100_000, rng=6)
+    assert result.finding.epsilon_lower <= 1
+    assert result.pairs.epsilon_lower > 2
     assert not result.passed
 
 

@@ -438,10 +438,11 @@ def audit(
 ) -> None:
     """Release two inputs many times and compute a lower bound of the real ε.
 
-    A bound above the claimed ε refutes the claim. Two broken mechanisms, noise of half the width
-    and Laplace noise in floating point, must be caught; otherwise the audit has no power. The exit
-    code is 1 if the claim is refuted or a broken mechanism is not caught. The protected change is
-    one of 10 W unless --sensitivity states another.
+    A bound above the claimed ε refutes the claim. Three broken mechanisms, noise of half the width,
+    Laplace noise in floating point and noise that neighbouring readings share, must be caught;
+    otherwise the audit has no power. The exit code is 1 if the claim is refuted or a broken
+    mechanism is not caught. The protected change is one of 10 W unless --sensitivity states
+    another.
 
     Example: hushmeter audit --mechanism staircase -e 0.5 --samples 400000
     """
@@ -461,15 +462,17 @@ def audit(
 
 
 def _report_noise(result: AuditResult) -> None:
-    """Print the bounds of the mechanism and of both broken ones."""
+    """Print the bounds of the mechanism and of the broken ones."""
     claim = f"ε = {result.epsilon:g}" + (f", δ = {result.delta:g}" if result.delta else "")
     print_table(
         f"Audit of {result.mechanism}, {claim}, at {result.confidence:.1%} confidence",
         ("noise", "ε is at least", "because of the event", "result"),
         [
             _row("as released", result.finding, result.epsilon, broken=False),
+            _row("in pairs", result.pairs, result.epsilon, broken=False),
             _row("half the width", result.halved_scale, result.epsilon, broken=True),
             _row("floating point", result.float_laplace, result.epsilon, broken=True),
+            _row("shared by pairs", result.shared_noise, result.epsilon, broken=True),
         ],
     )
     print_sentences("The claim was not refuted." if result.passed else "The audit failed.")

@@ -1,15 +1,14 @@
 """The durable state of a stream in one SQLite file.
 
-Everything that is published is committed to the disk first: the mean of a window, the key and the
-number of the draw of its noise, the protected value, and the exact text of every message. After a
-crash a window is therefore published with the value that was committed, or, if nothing was
-committed, it was never published. A window has one row, so it gets noise once.
+Everything that is published is committed to the disk first: the mean of a window, the protected
+value, and the exact text of every message. After a crash a window is therefore published with the
+value that was committed, or, if nothing was committed, it was never published.
 
-Keys come from the operating system. Each start of the process, and each period (a day, or a month
-if more than the windows is published), begins a new key. The same draw can then not be used for
-two windows, even if somebody restores the file from an old copy. The keys of a period are destroyed
-after its last window, and the means of the windows after `KEPT_DAYS` days (with `secure_delete`, so
-that they do not remain in the file).
+Each period (a day, or a month if more than the windows is published) has a key from the operating
+system. The noise of a sum depends on the key, its label and its exact value alone
+(`Promise.release`), so that two sums never share noise, even if somebody restores the file from an
+old copy. The key of a period is destroyed after its last window, and the means of the windows after
+`KEPT_DAYS` days (with `secure_delete`, so that they do not remain in the file).
 
 The file belongs to one process at a time, which holds a lock until it ends, however it ends. All
 threads of the process share one connection, which one of them uses at a time.
@@ -35,12 +34,11 @@ from typing import TYPE_CHECKING, Any
 
 from hushmeter.errors import DataError
 from hushmeter.files import DAMAGED, make_folder, one_sentence, take_lock, write_text
-from hushmeter.releases.labels import CELLS
 
 if TYPE_CHECKING:
     from filelock import FileLock
 
-SCHEMA = "hushmeter-live-4"
+SCHEMA = "hushmeter-live-5"
 NONE_YET = -1
 """Number of the last published window before the first one."""
 
@@ -49,15 +47,14 @@ KEPT_DAYS = 40
 
 _TABLES = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE keys (id INTEGER PRIMARY KEY AUTOINCREMENT, period TEXT NOT NULL, key BLOB NOT NULL);
+CREATE TABLE keys (period TEXT PRIMARY KEY, key BLOB NOT NULL);
 CREATE TABLE windows (
     number INTEGER PRIMARY KEY, day TEXT NOT NULL, share REAL NOT NULL, mean REAL,
-    key INTEGER, draw INTEGER, value REAL, steps INTEGER, UNIQUE (key, draw)
+    value REAL, steps INTEGER
 );
 CREATE INDEX windows_of_day ON windows (day);
 CREATE TABLE sums (
-    name TEXT NOT NULL, label TEXT NOT NULL, key INTEGER NOT NULL, draw INTEGER NOT NULL,
-    steps INTEGER NOT NULL, PRIMARY KEY (name, label), UNIQUE (name, key, draw)
+    name TEXT NOT NULL, label TEXT NOT NULL, steps INTEGER NOT NULL, PRIMARY KEY (name, label)
 );
 CREATE TABLE items (
     id INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, label TEXT NOT NULL,
@@ -77,9 +74,6 @@ class WindowRow:
     day: str  # Civil day in which it starts
     share: float  # Share of the readings that are present
     mean: float | None = None  # Mean before noise [W]; private. None without noise
-    # Number of the key in the state, and of the draw of the noise
-    key: int | None = None
-    draw: int | None = None
     # The protected value [W]; None if the window has too few readings or no budget
     value: float | None = None
     steps: int | None = None  # The noisy cell [grid steps], in which missing readings count as zero
@@ -87,15 +81,10 @@ class WindowRow:
 
 @dataclass(frozen=True)
 class SumRow:
-    """One committed sum of a table [grid steps], with the number of its key and of its draw.
-
-    The label begins with its day or month.
-    """
+    """One committed sum of a table [grid steps]; its label begins with its day or month."""
 
     table: str
     label: str
-    key: int
-    draw: int
     steps: int
 
 
@@ -148,7 +137,6 @@ class State(AbstractContextManager["State"]):
                 self._db.close()
             self._lock.release()
             raise
-        self._own_keys: dict[str, int] = {}
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -264,36 +252,13 @@ class State(AbstractContextManager["State"]):
         query = "SELECT * FROM sums WHERE label BETWEEN ? AND ? ORDER BY name, label"
         return [SumRow(*row) for row in self._rows(query, period, f"{period}~")]
 
-    def key_for(self, period: str, new_key: Callable[[], bytes], *, again: bool) -> int:
-        """Return the number of the key that this process uses for a day or a month.
-
-        `again` is true for a simulation, which goes on with the key of an earlier process.
-        """
-        if period not in self._own_keys:
-            found = self._one("SELECT id FROM keys WHERE period = ?", period) if again else None
-            if found is None:
-                with self._writing():
-                    self._db.execute(
-                        "INSERT INTO keys (period, key) VALUES (?, ?)", (period, new_key())
-                    )
-                    found = self._one("SELECT max(id) FROM keys")
-            assert found is not None
-            self._own_keys = {period: found}
-        return self._own_keys[period]
-
-    def next_draw(self, key: int, table: str) -> int:
-        """Return the number of the next draw of a key that a table has not used."""
-        if table == CELLS:
-            used = self._one("SELECT max(draw) FROM windows WHERE key = ?", key)
-        else:
-            used = self._one("SELECT max(draw) FROM sums WHERE key = ? AND name = ?", key, table)
-        return 0 if used is None else used + 1
-
-    def key(self, number: int) -> bytes:
-        """Return a key by its number; raise `DataError` if it was destroyed."""
-        rows = self._rows("SELECT key FROM keys WHERE id = ?", number)
+    def key_of(self, period: str, new_key: Callable[[], bytes]) -> bytes:
+        """Return the key of a day or a month, which is made and committed where there is none."""
+        rows = self._rows("SELECT key FROM keys WHERE period = ?", period)
         if not rows:
-            raise DataError(f"key {number} of {self.path} was destroyed after its period.")
+            with self._writing():
+                self._db.execute("INSERT INTO keys VALUES (?, ?)", (period, new_key()))
+            return self.key_of(period, new_key)
         return bytes(rows[0][0])
 
     def commit(
@@ -310,8 +275,8 @@ class State(AbstractContextManager["State"]):
         the disk is full or cannot be written, nothing may be published.
         """
         with self._writing():
-            self._db.execute("INSERT INTO windows VALUES (?, ?, ?, ?, ?, ?, ?, ?)", astuple(window))
-            self._db.executemany("INSERT INTO sums VALUES (?, ?, ?, ?, ?)", map(astuple, sums))
+            self._db.execute("INSERT INTO windows VALUES (?, ?, ?, ?, ?, ?)", astuple(window))
+            self._db.executemany("INSERT INTO sums VALUES (?, ?, ?)", map(astuple, sums))
             self._db.executemany(
                 "INSERT OR IGNORE INTO items (kind, label, due, message) VALUES (?, ?, ?, ?)",
                 [(i.kind, i.label, i.due, json.dumps(i.message)) for i in items],

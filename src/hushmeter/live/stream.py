@@ -35,7 +35,7 @@ from typing import Any
 
 import numpy as np
 
-from hushmeter.checks import FloatArray, IntArray, non_negative, whole
+from hushmeter.checks import FloatArray, non_negative, whole
 from hushmeter.clock import SECOND, day_bounds, day_of
 from hushmeter.errors import DataError, InputError
 from hushmeter.files import json_text, write_text
@@ -45,9 +45,9 @@ from hushmeter.live.windows import Buffer, ChangeBuffer, ClosedWindow, WindowBuf
 from hushmeter.noise.mechanism import MAX_STEPS
 from hushmeter.privacy.units import Metered, Unit
 from hushmeter.releases.files import DECIMALS
-from hushmeter.releases.labels import CELLS, REGISTER, Cells, LabelledTable, cells_of
+from hushmeter.releases.labels import CELLS, REGISTER, Cells, cells_of, make_tables
 from hushmeter.releases.private_receipt import refuse_learnt_from_these
-from hushmeter.releases.promise import NoisyTable, Promise, table_key
+from hushmeter.releases.promise import NoisyTable, Promise
 from hushmeter.releases.receipt import Receipt, describe_promise, describe_readings
 from hushmeter.releases.release import HOURS, Release
 from hushmeter.trace import SECONDS_PER_DAY, Trace, iso
@@ -237,10 +237,12 @@ class Terms:
         start = self.start_of(int(numbers[0]))
         return Trace(values, self.window_s, start, steps=numbers - numbers[0])
 
-    def exact_steps(self, means: FloatArray) -> IntArray:
+    def exact_steps(self, means: Sequence[float | None] | FloatArray) -> FloatArray:
         """Round means to grid steps as `Promise.release` does; they are private."""
         bounds = self.promise.noise.clamp
-        return self.promise.to_steps(means if bounds is None else np.clip(means, *bounds))
+        values = np.array(means, dtype=float)
+        clamped = values if bounds is None else np.clip(values, *bounds)
+        return self.promise.to_steps(clamped).astype(float)
 
     def release_of(self, rows: Sequence[WindowRow], sums: Iterable[SumRow] = ()) -> Release:
         """Put together what is published about windows: the tables that are complete so far."""
@@ -310,13 +312,7 @@ def noisy_steps(entry: NoisyTable, rows: Sequence[WindowRow], sums: Iterable[Sum
     if entry.name == CELLS:
         return np.array([row.steps for row in rows], dtype=float)
     known = {row.label: row.steps for row in sums if row.table == entry.name}
-    return np.array([known.get(label, np.nan) for label in names_of(entry.table)])
-
-
-def names_of(table: LabelledTable) -> list[str]:
-    """Return the names of the labels of a table, such as "2024-03 07:00"; each has its month."""
-    columns = [np.asarray(table.columns[name]) for name in table.columns if name != "cells"]
-    return [" ".join(map(str, label)) for label in zip(*columns, strict=True)]
+    return np.array([known.get(label, np.nan) for label in entry.table.names])
 
 
 def iso_of(moment_ns: int) -> str:
@@ -362,23 +358,17 @@ class Publication:
 
     def _protect(self, row: WindowRow, mean: float) -> WindowRow:
         """Return the row of a window with its noise."""
-        exact = self._terms.exact_steps(np.array([mean]))
-        key, draw, steps = self._draw(self._terms.promise.tables[0], row.day, exact)
-        noisy = replace(row, key=key, draw=draw, steps=steps[0])
+        (table,) = make_tables([CELLS], self._terms.cells_of([row]))
+        entry = replace(self._terms.promise.tables[0], table=table)
+        (steps,) = self._noisy(entry, row.day, self._terms.exact_steps([mean]))
+        noisy = replace(row, steps=steps)
         return replace(noisy, value=float(self._terms.release_of([noisy]).estimate[0]))
 
-    def _draw(self, entry: NoisyTable, day: str, exact: IntArray) -> tuple[int, int, list[int]]:
-        """Return the key and the first draw of exact sums, and the noisy sums [grid steps]."""
+    def _noisy(self, entry: NoisyTable, day: str, exact: FloatArray) -> list[int]:
+        """Return sums with the noise of the period of a day [grid steps]."""
         period = self._terms.period_of(day)
-        key = self._state.key_for(
-            period, lambda: self._new_key(period), again=self._terms.seed is not None
-        )
-        draw, secret = self._state.next_draw(key, entry.name), self._state.key(key)
-        own = secret if entry.name == CELLS else table_key(secret, entry.name)
-        assert entry.noise is not None
-        # The earlier draws of the key belong to earlier sums, so they are drawn and left out.
-        noise = entry.noise.sample(draw + exact.size, key=own)[draw:]
-        return key, draw, (exact + noise).tolist()
+        key = self._state.key_of(period, lambda: self._new_key(period))
+        return list(map(int, self._terms.promise.add_noise(entry, exact, key)))
 
     def _end(self, done: Closing, kind: str, label: str) -> None:
         """Add what is published at the end of a day or a month."""
@@ -399,16 +389,15 @@ class Publication:
     def _sums(self, kind: str, label: str, rows: Sequence[WindowRow]) -> list[SumRow]:
         """Return the noisy sums of all tables that end with a day or with a month."""
         promise = self._terms.promise.on(self._terms.cells_of(rows))
-        steps = self._terms.exact_steps(np.array([row.mean for row in rows], dtype=float))
+        steps = self._terms.exact_steps([row.mean for row in rows])
         found = []
         for entry in promise.tables[1:]:
             if (entry.name == DAYS) != (kind == "day"):
                 continue
-            exact = entry.table.sums(steps.astype(float)).astype(np.int64)
-            key, draw, noisy = self._draw(entry, label, exact)
+            noisy = self._noisy(entry, label, entry.table.sums(steps))
             found += [
-                SumRow(entry.name, name, key, draw + place, noisy[place])
-                for place, name in enumerate(names_of(entry.table))
+                SumRow(entry.name, name, number)
+                for name, number in zip(entry.table.names, noisy, strict=True)
             ]
         return found
 

@@ -12,16 +12,20 @@ below it shows that the audit has power. For the Gaussian mechanism the audit te
 (ε, δ): one event shows at most the loss of a single threshold at that δ, so the bound remains well
 below ε.
 
-The audit also tests two mechanisms that are known to be broken: the same noise at half its width,
-and Laplace noise in floating point, whose low bits reveal the input. If it does not detect both,
-it fails.
+Readings are tested in pairs too: one changes, its neighbour does not, and the events are about
+their difference or sum, which shows the change if both have noise in common.
+
+The audit also tests three mechanisms that are known to be broken: the same noise at half its width,
+Laplace noise in floating point, whose low bits reveal the input, and noise that two neighbouring
+readings share. If it does not detect all of them, it fails.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -96,6 +100,7 @@ SAMPLES = 8_000_000
 """Releases of each input; this many give a bound above 0.9·ε at ε = 0.1."""
 
 _LEAST_SAMPLES = 1000
+_PAIRS = 1_000_000
 _SUBSET = 100_000
 _FINE_BITS = 2.0**53
 
@@ -161,45 +166,38 @@ class AuditResult:
     delta: float
     confidence: float  # Confidence of each bound
     samples: int  # Releases of each input
-    finding: Finding  # Bound for the mechanism itself
-    # Bounds for the two broken mechanisms
+    finding: Finding  # Bound for the mechanism itself, from single readings
+    pairs: Finding  # Bound for the mechanism itself, from two neighbouring readings
+    # Bounds for the broken mechanisms
     halved_scale: Finding
     float_laplace: Finding
+    shared_noise: Finding
 
     @property
     def epsilon_lower(self) -> float:
         """Lower bound of the mechanism's ε at the stated confidence."""
-        return self.finding.epsilon_lower
+        return max(self.finding.epsilon_lower, self.pairs.epsilon_lower)
 
     @property
     def event(self) -> str:
-        """The event that distinguishes the two inputs best."""
+        """The event that distinguishes the two inputs best in single readings."""
         return self.finding.event
 
     @property
-    def halved_scale_caught(self) -> bool:
-        """True if the audit detected that noise of half the width breaks the claim."""
-        return self.halved_scale.epsilon_lower > self.epsilon
-
-    @property
-    def float_laplace_caught(self) -> bool:
-        """True if the audit detected that floating-point Laplace noise breaks the claim."""
-        return self.float_laplace.epsilon_lower > self.epsilon
+    def caught(self) -> dict[str, bool]:
+        """Whether the audit detected that each broken mechanism breaks the claim."""
+        names = ("halved_scale", "float_laplace", "shared_noise")
+        return {name: getattr(self, name).epsilon_lower > self.epsilon for name in names}
 
     @property
     def passed(self) -> bool:
-        """True if the claim was not refuted and both broken mechanisms were detected."""
-        caught = self.halved_scale_caught and self.float_laplace_caught
-        return self.epsilon_lower <= self.epsilon and caught
+        """True if the claim was not refuted and all broken mechanisms were detected."""
+        return self.epsilon_lower <= self.epsilon and all(self.caught.values())
 
     def describe(self) -> dict[str, Any]:
         """Facts for a report, as plain values."""
-        return asdict(self) | {
-            "epsilon_lower": self.epsilon_lower,
-            "halved_scale_caught": self.halved_scale_caught,
-            "float_laplace_caught": self.float_laplace_caught,
-            "passed": self.passed,
-        }
+        found = {"epsilon_lower": self.epsilon_lower, "caught": self.caught, "passed": self.passed}
+        return asdict(self) | found
 
 
 def audit(
@@ -208,7 +206,7 @@ def audit(
     rng: Rng = None,
     confidence: float = 0.999,
 ) -> AuditResult:
-    """Bound a mechanism's ε from below and test both broken mechanisms.
+    """Bound a mechanism's ε from below and test the broken mechanisms.
 
     Parameters
     ----------
@@ -219,7 +217,7 @@ def audit(
     rng : int or Generator, optional
         Makes the audit repeatable; by default every release draws its own key.
     confidence : float
-        Confidence of each of the three bounds, in [0.5, 1).
+        Confidence of each bound, in [0.5, 1).
 
     Returns
     -------
@@ -241,7 +239,15 @@ def audit(
     seeds = None if rng is None else np.random.default_rng(rng)
     halved = mechanism.halved()
     float_source = _float_laplace(mechanism.epsilon, np.random.default_rng(seeds))
-    delta = mechanism.delta
+    delta, few = mechanism.delta, min(count, _PAIRS)
+    worst = partial(max, key=lambda finding: finding.epsilon_lower)
+    shared, pairs = (
+        worst(
+            distinguish(source, few, confidence, delta, low_bits=False)
+            for source in _paired(mechanism, seeds, shared=shared)
+        )
+        for shared in (True, False)
+    )
     return AuditResult(
         mechanism=mechanism.name,
         epsilon=mechanism.epsilon,
@@ -252,7 +258,9 @@ def audit(
         halved_scale=distinguish(
             _released(halved, mechanism.steps, seeds), count, confidence, delta
         ),
+        pairs=pairs,
         float_laplace=distinguish(float_source, min(count, 2_000_000), confidence, delta),
+        shared_noise=shared,
     )
 
 
@@ -285,12 +293,18 @@ def epsilon_bound(hits: int, other: int, trials: int, confidence: float, delta: 
     return max(0.0, math.log((p - delta) / q)) if p > delta else 0.0
 
 
+def _two_places(mechanism: Mechanism, steps: int | None = None) -> tuple[int, int]:
+    """Two readings [grid steps] that are the protected change apart, within the clamp."""
+    wide = mechanism.steps if steps is None else steps
+    if mechanism.clamp is None:
+        return 0, wide
+    low, high = (to_steps(bound, mechanism.exact_grid) for bound in mechanism.clamp)
+    return low, min(low + wide, high)
+
+
 def _released(mechanism: Mechanism, steps: int, seeds: np.random.Generator | None) -> Source:
     """Return releases of two constant inputs `steps` grid steps apart, within the clamp."""
-    grid, low, high = mechanism.exact_grid, 0, steps
-    if mechanism.clamp is not None:
-        low = to_steps(mechanism.clamp[0], grid)
-        high = min(low + steps, to_steps(mechanism.clamp[1], grid))
+    grid, (low, high) = mechanism.exact_grid, _two_places(mechanism, steps)
 
     def draw(count: int) -> tuple[FloatArray, FloatArray]:
         first, second = (
@@ -300,6 +314,34 @@ def _released(mechanism: Mechanism, steps: int, seeds: np.random.Generator | Non
         return first, second
 
     return draw
+
+
+def _paired(
+    mechanism: Mechanism, seeds: np.random.Generator | None, *, shared: bool
+) -> Iterator[Source]:
+    """Yield differences and sums of readings of two inputs with those before and after them.
+
+    Every second reading differs between the inputs, by the protected change within the clamp. With
+    `shared`, the noise is wrong on purpose: every reading has that of the one before it.
+    """
+    low, high = _two_places(mechanism)
+    grid = mechanism.exact_grid
+
+    def draw(place: int, sign: int, count: int) -> tuple[FloatArray, FloatArray]:
+        outputs = []
+        for changed in (high, low):
+            steps = np.full(2 * count + 1, low)
+            steps[1::2] = changed
+            noisy = mechanism.release(steps * float(grid), rng=seeds)
+            if shared:
+                noise = noisy[1::2] - changed * float(grid)
+                noisy[:-1:2] = low * float(grid) + noise
+            outputs.append(noisy[1::2] + sign * noisy[place::2][:count])
+        return outputs[0], outputs[1]
+
+    for place in (0, 2):
+        for sign in (-1, 1):
+            yield partial(draw, place, sign)
 
 
 def _float_laplace(epsilon: float, generator: np.random.Generator) -> Source:

@@ -19,12 +19,20 @@ from functools import lru_cache
 from typing import Any, ClassVar, Self, TypedDict, Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from hushmeter.checks import FloatArray, IntArray, whole
 from hushmeter.errors import DataError, InputError
 from hushmeter.noise.losses import DELTA, ChangeSize, LossDistribution
-from hushmeter.noise.samplers import Noise, Sampler, noise_blocks, release_key
+from hushmeter.noise.samplers import (
+    BLOCK,
+    LabelledStreams,
+    Noise,
+    Sampler,
+    Streams,
+    noise_blocks,
+    release_key,
+)
 
 Exact = int | float | str | Fraction | Decimal
 """A number that has one exact rational value; see `exact`."""
@@ -371,7 +379,7 @@ class Mechanism(LossDistribution):
         InputError
             If the readings are not a vector of numbers, or `rng`, `key` or `out` is invalid.
         """
-        values = self._readings(readings)
+        values = self.checked(readings)
         target = _output_array(out, values.size)
         secret, _ = release_key(rng, key)
         self._add(values, secret, target)
@@ -394,10 +402,28 @@ class Mechanism(LossDistribution):
         """
         count = whole("size", size, least=0)
         secret, _ = release_key(rng, key)
-        noise = np.empty(count, dtype=np.int64)
-        for start, part in self._noise(secret, count):
-            noise[start : start + part.size] = part
-        return noise
+        return _joined(self._noise(secret, count), count)
+
+    def sample_for(self, labels: NDArray[np.uint8], values: IntArray, *, key: bytes) -> IntArray:
+        """Draw noise that depends on the key, the label and the value alone.
+
+        Parameters
+        ----------
+        labels : uint8 array, shape (n, 16)
+            A public label of every value.
+        values : int64 array, shape (n,)
+            The exact values to which the noise is added [grid steps].
+        key : 32 bytes
+            Equal labels and values get equal noise under one key. All others get independent
+            noise, so that one key may serve several releases.
+
+        Returns
+        -------
+        int64 array, shape (n,)
+            Noise [grid steps].
+        """
+        streams = LabelledStreams(release_key(key=key)[0], labels, values)
+        return _joined(noise_blocks(self._sampler(), streams, values.size), values.size)
 
     def steps_of(self, shift: Exact, touches: int = 1) -> int:
         """Largest number of grid steps that a change can make.
@@ -494,8 +520,8 @@ class Mechanism(LossDistribution):
         low, high = self.clamp
         return min(steps, max(1, to_steps(high, grid) - to_steps(low, grid)))
 
-    def _readings(self, readings: ArrayLike) -> FloatArray:
-        """Return checked float64 readings; no noise has been drawn when they are refused."""
+    def checked(self, readings: ArrayLike) -> FloatArray:
+        """Return float64 readings [W]; raise `DataError` for one that the mechanism refuses."""
         limit = math.inf if self.clamp is not None else float(MAX_STEPS * self.exact_grid)
         values = _check_readings(readings, limit)
         if self.on_grid:
@@ -519,7 +545,9 @@ class Mechanism(LossDistribution):
     def _noise(self, secret: bytes, count: int) -> Iterator[tuple[int, Noise]]:
         """Yield the first draw and the noise of each block; the array is reused."""
         if count:
-            yield from noise_blocks(self._sampler(), secret, count)
+            sampler = self._sampler()
+            streams = Streams(secret, sampler.planes, min(BLOCK, count))
+            yield from noise_blocks(sampler, streams, count)
 
     def _to_watts(self, steps: FloatArray) -> FloatArray:
         """Convert grid steps to watts in place.
@@ -532,6 +560,14 @@ class Mechanism(LossDistribution):
         if self.exact_grid.denominator != 1:
             steps /= float(self.exact_grid.denominator)
         return steps
+
+
+def _joined(blocks: Iterator[tuple[int, Noise]], count: int) -> IntArray:
+    """Return the noise of all blocks in one array."""
+    noise = np.empty(count, dtype=np.int64)
+    for start, part in blocks:
+        noise[start : start + part.size] = part
+    return noise
 
 
 def _check_readings(readings: ArrayLike, limit: float) -> FloatArray:

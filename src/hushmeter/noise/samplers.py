@@ -15,12 +15,22 @@ draw. A key of 32 bytes determines every bit. The 128-bit counter block of the c
 that draw i needs in rare cases: 128 at a time, most significant first, at draw = i and
 extension = 0, 1, 2, … The two kinds of planes never overlap, the bits of a draw do not depend on
 other draws, and the output does not depend on the size of a block.
+
+*Bits of a labelled value.* A release repeats its noise where it repeats a value of a label, and
+nowhere else. In place of its number, draw i then has the 128-bit tag
+
+    t_i = AES_M(AES_M(label_i) ⊕ value_i)        (CBC-MAC of two blocks; value_i is signed, 64 bits)
+
+with M = HMAC-SHA256(key, "label"). Its word of plane p is the first 4 bytes of AES_L(t_i) with
+L = HMAC-SHA256(key, p | 0), and its additional bits are AES_L(t_i) with
+L = HMAC-SHA256(key, 2^31 + p | extension); plane and extension have 32 bits, big-endian.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import hmac
 import math
 import os
 from collections.abc import Iterator
@@ -105,9 +115,7 @@ class Streams:
         counters[:, 1] = ((draws & 0xFFFFFFFF) << 32).astype(np.uint64) + np.uint64(extension)
         # Counter mode encrypts consecutive counters. These counters are scattered, so the block
         # cipher (ECB) is applied to each of them; the bits are the same.
-        cipher = Cipher(algorithms.AES(self._key), modes.ECB()).encryptor()
-        raw = cipher.update(counters.tobytes()) + cipher.finalize()
-        return np.frombuffer(raw, dtype=np.uint8).reshape(-1, 16)
+        return _encrypt(self._key, counters)
 
     def slow_bits(self, plane: int, draw: int, bits: int) -> int:
         """Return the first `bits` additional bits of one draw as a whole number."""
@@ -115,6 +123,49 @@ class Streams:
         blocks = -(-bits // 128)
         raw = b"".join(self.slow_blocks(plane, one, e).tobytes() for e in range(blocks))
         return int.from_bytes(raw, "big") >> (128 * blocks - bits)
+
+
+class LabelledStreams(Streams):
+    """The random bits of values that have a label each, 16 bytes, whatever their order.
+
+    Equal labels and values have equal bits under one key; all others have independent bits.
+    """
+
+    def __init__(self, key: bytes, labels: NDArray[np.uint8], values: IntArray) -> None:
+        self._key = key
+        self.block = BLOCK
+        own = self._key_for(b"label")
+        blocks = _encrypt(own, labels).view(">u8").copy()
+        blocks[:, 1] ^= values.astype(np.int64).view(np.uint64)
+        self._tags = _encrypt(own, blocks)
+        self._next: dict[int, int] = {}
+
+    def words(self, plane: int, count: int) -> Words:
+        """See `Streams.words`."""
+        start = self._next.get(plane, 0)
+        self._next[plane] = start + count
+        bits = self._bits(plane, 0, self._tags[start : start + count])
+        return bits[:, :4].copy().view("<u4").ravel()
+
+    def slow_blocks(
+        self, plane: int, draws: NDArray[np.int64], extension: int
+    ) -> NDArray[np.uint8]:
+        """See `Streams.slow_blocks`."""
+        return self._bits(_SLOW_PLANES + plane, extension, self._tags[draws])
+
+    def _bits(self, plane: int, extension: int, tags: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        own = plane.to_bytes(4, "big") + extension.to_bytes(4, "big")
+        return _encrypt(self._key_for(own), tags)
+
+    def _key_for(self, use: bytes) -> bytes:
+        return hmac.new(self._key, use, hashlib.sha256).digest()
+
+
+def _encrypt(key: bytes, blocks: NDArray[Any]) -> NDArray[np.uint8]:
+    """Apply the block cipher to every 16 bytes; the result has the shape (n, 16)."""
+    cipher = Cipher(algorithms.AES(key), modes.ECB()).encryptor()
+    raw = cipher.update(blocks.tobytes()) + cipher.finalize()
+    return np.frombuffer(raw, dtype=np.uint8).reshape(-1, 16)
 
 
 def release_key(
@@ -298,12 +349,10 @@ def gaussian_sampler(variance: Fraction) -> Sampler:
     return OneTable(DiscreteGaussian(variance))
 
 
-def noise_blocks(sampler: Sampler, secret: bytes, count: int) -> Iterator[tuple[int, Noise]]:
+def noise_blocks(sampler: Sampler, streams: Streams, count: int) -> Iterator[tuple[int, Noise]]:
     """Yield the first draw and the noise of each block; the array is reused."""
-    block = min(BLOCK, count)
-    streams = Streams(secret, sampler.planes, block)
-    noise: Noise = np.empty(block, dtype=sampler.dtype)
-    for start in range(0, count, block):
+    noise: Noise = np.empty(min(streams.block, count), dtype=sampler.dtype)
+    for start in range(0, count, streams.block):
         part = noise[: count - start]
         sampler.fill(streams, start, part)
         yield start, part

@@ -8,6 +8,7 @@ uses times and a time zone alone. A new table is one more function in `_MAKERS`.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -16,6 +17,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.clock import CivilDays, civil_days, transitions, weekday
@@ -26,6 +28,9 @@ from hushmeter.privacy.units import BETWEEN_DAYS, WITHIN_DAYS, Metered, Unit, wi
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, TimeArray, Trace, intervals_in
 
 CELLS, BANDS, REST, REGISTER = "cells", "bands", "rest", "register"
+COUNTS = ("cells", "share")
+"""Columns of a table that count the readings of a label and do not name it."""
+
 VIEWS = (CELLS, "days", "months", "typical-day")
 """The tables that the word "views" stands for."""
 
@@ -168,6 +173,22 @@ class LabelledTable(Table):
     columns: dict[str, Any] = field(default_factory=dict, kw_only=True)
     # True if the sum of a label is stated as energy [kWh]; False for mean power [W]
     energy: bool = field(default=True, kw_only=True)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the labels, such as "2024-03 07:00"; each begins with its time."""
+        columns = [np.asarray(c) for name, c in self.columns.items() if name not in COUNTS]
+        return [" ".join(map(str, label)) for label in zip(*columns, strict=True)]
+
+    @cached_property
+    def label_blocks(self) -> NDArray[np.uint8]:
+        """The label of every sum as 16 bytes, on which its noise depends; shape (size, 16)."""
+        first = np.asarray(next(iter(self.columns.values())))
+        if first.dtype.kind == "M":
+            times = first.astype("datetime64[ns]").astype(">i8")
+            return np.stack([np.zeros_like(times), times], axis=1).view(np.uint8)
+        digests = [hashlib.blake2b(name.encode(), digest_size=16).digest() for name in self.names]
+        return np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(-1, 16)
 
 
 def make_tables(words: Iterable[str], cells: Cells) -> tuple[LabelledTable, ...]:

@@ -391,7 +391,10 @@ class Promise:
         rng : int, Generator or None
             Seed of a simulation. A real release takes no seed.
         key : bytes, optional
-            Key of 32 bytes from which the noise of all tables is derived.
+            Key of 32 bytes, from the operating system by default. The noise of a sum depends on
+            the key, the promise, the table, the label and the exact sum alone: equal sums are
+            published with equal numbers, in a file and in a stream, and others never share noise.
+            Whoever holds the key can subtract the noise.
 
         Returns
         -------
@@ -411,7 +414,7 @@ class Promise:
         if rng is None and not self.accept_learnt:
             refuse_learnt_from_these(self.unit, self.home, trace)
         try:
-            sums = promise._noisy_sums(trace, release_key(rng, key)[0], rng, key)
+            sums = promise._noisy_sums(trace, release_key(rng, key)[0])
         except DataError as error:
             raise DataError(f"nothing was released: {error}") from None
         kind = "release" if rng is None else "simulation"
@@ -435,36 +438,31 @@ class Promise:
             return self
         return self.on(here)
 
-    def _noisy_sums(
-        self, trace: Trace, secret: bytes, rng: Rng, key: bytes | None
-    ) -> tuple[FloatArray, ...]:
+    def _noisy_sums(self, trace: Trace, key: bytes) -> tuple[FloatArray, ...]:
         """Return the noisy sums of every table [W]."""
-        if len(self.tables) == 1 and not self.joint:
-            return (self.noise.release(self.means(trace), rng=rng, key=key),)
-        found: list[FloatArray] = []
-        for entry, exact in zip(self.tables, self.exact_sums(trace), strict=True):
-            own = table_key(secret, entry.name) if found else secret
-            if self.unit.span != "when" or not found:
-                found.append(self.add_noise(entry, exact, own))
-            elif entry.noise is None or not exact.size:
-                found.append(exact)
-            else:
-                found.append(entry.noise.release(exact * entry.scale, key=own) / entry.scale)
-        return tuple(found)
+        exact = zip(self.tables, self.exact_sums(trace), strict=True)
+        return tuple(
+            self.to_watts(entry, self.add_noise(entry, sums, key)) for entry, sums in exact
+        )
 
     def exact_sums(self, trace: Trace) -> list[FloatArray]:
-        """Return the sums of every table of a trace before the noise; they are private.
-
-        They are whole grid steps, except for the sums of days of the span "when" [W].
-        """
+        """Return the sums of every table of a trace before the noise [grid steps]; private."""
         if self.unit.rearranged:
             return self._kept_sums(trace)
-        steps = self.to_steps(self.means(trace)).astype(float)
+        means = self.means(trace)
+        steps = self.to_steps(means if self.joint else self.noise.checked(means)).astype(float)
         first, *others = self.tables
         if self.unit.span == "when":
-            totals = self._exact_totals(trace, others[0].table.labels)
-            return [steps, np.array([round(float(total), 6) for total in totals])]
+            return [steps, self._day_steps(trace, others[0])]
         return [entry.table.sums(steps) for entry in (first, *others)]
+
+    def _day_steps(self, trace: Trace, days: NoisyTable) -> FloatArray:
+        """Return the scaled sums of days for the span "when", rounded if they get noise."""
+        totals = self._exact_totals(trace, days.table.labels)
+        steps = [total * Fraction(days.scale) / self.grid for total in totals]
+        if days.noise is not None:
+            steps = [Fraction(math.floor(step + Fraction(1, 2))) for step in steps]
+        return np.array(steps, dtype=float)
 
     def _kept_sums(self, trace: Trace) -> list[FloatArray]:
         """Return the sums of every table if use is rearranged [grid steps].
@@ -514,25 +512,34 @@ class Promise:
         return np.floor(means * per_watt(self.grid) + 0.5).astype(np.int64)
 
     def add_noise(self, entry: NoisyTable, steps: FloatArray, key: bytes) -> FloatArray:
-        """Add the noise of a table, drawn with a key, to exact sums in grid steps; return watts.
+        """Add the noise of a table, drawn with the key of a release, to exact sums [grid steps].
 
         `entry` is the table with its noise, if it has any.
         """
-        noisy = steps.astype(np.int64)
-        if entry.noise is not None:
-            noisy += entry.noise.sample(steps.size, key=key)
-        return np.asarray(noisy * float(self.grid.numerator) / float(self.grid.denominator))
+        if entry.noise is None:
+            return steps
+        values = steps.astype(np.int64)
+        own = self._table_key(key, entry.name)
+        return steps + entry.noise.sample_for(entry.table.label_blocks, values, key=own)
+
+    def to_watts(self, entry: NoisyTable, steps: FloatArray) -> FloatArray:
+        """Convert the sums of a table to watts, with at most two roundings."""
+        grid = self.grid
+        return np.asarray(steps * float(grid.numerator) / float(grid.denominator) / entry.scale)
+
+    def _table_key(self, key: bytes, name: str) -> bytes:
+        """Key of a table under this promise, derived from that of the release."""
+        facts = [
+            [e.name, e.scale, e.noise and [e.noise.name, e.noise.parameters()]] for e in self.tables
+        ]
+        promise = [name, self.cells.interval_s, self.cells.zone, self.clamp, facts]
+        return hmac.new(key, f"hushmeter noise 1 {promise}".encode(), hashlib.sha256).digest()
 
 
 def _split_cells(tables: Sequence[NoisyTable]) -> tuple[NoisyTable | None, list[NoisyTable]]:
     """Return the table of the cells, if it is published, and the tables of sums."""
     first = tables[0] if tables[0].name == CELLS else None
     return first, [entry for entry in tables if entry is not first]
-
-
-def table_key(secret: bytes, name: str) -> bytes:
-    """Key of a table after the first, derived from that of the release."""
-    return hmac.new(secret, f"hushmeter table {name}".encode(), hashlib.sha256).digest()
 
 
 def _same_shares(one: Cells, other: Cells) -> bool:
