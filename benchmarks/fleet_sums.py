@@ -21,6 +21,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from hushmeter.fleet import FleetTerms, JobOptions, SumTerms, release_fleet
+from hushmeter.fleet.clipping import read_reference
 from hushmeter.fleet.released_folder import summarise_fleet
 from hushmeter.ledger import DayChange, open_ledger
 from hushmeter.synth.traces import FleetPlan, write_fleet
@@ -74,8 +75,9 @@ def measure(folder: Path, url: str, size: int) -> str:
     many = summarise_fleet(folder / "homes", column, "hour").table
     found, tables = [], [(many, column)]
     for cap in (None, CAP_KWH):
-        terms = SumTerms(EPSILON, CLAMP, (column,), mechanism="laplace", cap_kwh=cap)
-        options = JobOptions(url, stream=f"{column} {cap}")
+        terms = SumTerms(EPSILON, CLAMP, (column,), mechanism="laplace", cap_kwh=cap,
+                         reference=read_reference("9.2kWh", cap))  # fmt: skip
+        options = JobOptions(url, stream=f"{column} {cap}", accept_noise=True)
         done = release_fleet(folder / "in", folder / f"{column}-{cap}", terms, options)
         tables.append((done.tables["sums"], "group"))
     for table, group in tables:

@@ -168,6 +168,9 @@ def write_fleet(folder, watts):
     pq.write_table(pa.table(table), folder / "in" / "part.parquet")
 
 
+CAP = ("--cap", "20", "--reference", "10kWh", "--accept-noise")
+
+
 def publish_fleet(folder, watts):
     """Readings and sums of a fleet with a ledger."""
     write_fleet(folder, watts)
@@ -176,7 +179,7 @@ def publish_fleet(folder, watts):
     common = ("-e", 1, "--clamp", "0,12000", "--ledger", ledger, "--log-format", "json")
     for command, kind, more in (
         ("fleet", "fleet", ("--stream", "one")),
-        ("fleet-sums", "sums", ("--stream", "two", "--tables", "sums,shape,quantiles")),
+        ("fleet-sums", "sums", ("--stream", "two", "--tables", "sums,shape,quantiles", *CAP)),
     ):
         out, metrics = folder / kind, folder / f"{kind}.prom"
         done = run(command, folder / "in", *common, *more, "--metrics", metrics, "-o", out)

@@ -72,15 +72,6 @@ def test_released_readings_keep_the_truth():
         gapped().replace_readings([1.0])
 
 
-def test_a_trace_does_not_change_and_does_not_copy():
-    readings = np.arange(5.0)
-    trace = Trace(readings, 1.0)
-    assert np.shares_memory(trace.readings, readings)
-    with pytest.raises(ValueError, match="read-only"):
-        trace.readings[0] = 1.0
-    readings[0] = 7.0  # the caller's array stays the caller's
-
-
 @pytest.mark.parametrize(
     "start",
     [
@@ -417,3 +408,21 @@ def test_a_derived_trace_keeps_what_is_not_changed():
         trace.derive(names=["a"])
     with pytest.raises(TypeError, match="watts"):
         trace.derive(watts=[1.0])
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, np.ndarray.view, lambda a: np.frombuffer(a.data)])
+def test_a_trace_owns_its_arrays(wrap):
+    """What the caller writes afterwards reaches neither the readings nor the truth."""
+    watts, on, steps = np.full(4, 100.0), np.ones((4, 1), dtype=bool), np.arange(4)
+    held = wrap(watts)
+    held.flags.writeable = held is watts
+    trace = Trace(held, 60.0, states=on, power=watts[:, None], names=["kettle"], steps=steps)
+    watts[:], on[:], steps[:] = 7.0, False, 9
+    assert trace.readings.tolist() == [100.0] * 4
+    assert trace.states.all()
+    assert trace.power.tolist() == [[100.0]] * 4
+    assert trace.steps.tolist() == [0, 1, 2, 3]
+    with pytest.raises(ValueError, match="read-only"):
+        trace.readings[0] = 1.0
+    # Parts of a trace share its memory, which nobody can write to.
+    assert np.shares_memory(trace[1:3].readings, trace.readings)

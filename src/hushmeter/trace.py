@@ -146,7 +146,7 @@ class Trace:
 
     Notes
     -----
-    A trace never changes. It shares the memory of the arrays that it was made of.
+    A trace never changes: it copies arrays that somebody else can write to.
 
     Examples
     --------
@@ -743,10 +743,14 @@ def utc(moment: str | datetime | np.datetime64) -> np.datetime64:
 
 
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:
-    """A view that cannot be written to; the array of the caller stays writable."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
+    """The array if nobody can write to its memory, and a copy that cannot be written to if not."""
+    owner = array
+    while not owner.flags.writeable and isinstance(owner.base, np.ndarray):
+        owner = owner.base
+    if owner.flags.writeable or owner.base is not None:
+        array = array.copy()
+        array.flags.writeable = False
+    return array
 
 
 def _truth(
@@ -777,8 +781,8 @@ def _ascending(steps: ArrayLike, length: int) -> IntArray:
     if length > 1 and int(np.diff(array).min()) < 1:
         row = int(np.flatnonzero(np.diff(array) < 1)[0]) + 1
         raise DataError(f"steps must ascend, but row {row} repeats or reverses time.")
-    view: IntArray = _frozen(array)
-    return view
+    owned: IntArray = _frozen(array)
+    return owned
 
 
 def check_interval(interval_s: Any) -> int:

@@ -262,6 +262,7 @@ def test_ctrl_c_prints_what_is_safe_and_how_to_continue(tmp_path):
 def test_fleet_sums(fleet, tmp_path):
     ledger = new_ledger(tmp_path)
     asked = ("fleet-sums", fleet, "-e", 1, "--clamp", "0,15000", "--ledger", ledger)
+    asked = (*asked, "--accept-noise")
     done = run(*asked, "-o", tmp_path / "sums", "--every", "day")
     assert "everything that one household does in one civil day" in done.stdout
     assert "at ε = 1\ncharged for each of 180 meter-days: ε = 1\n" in done.stdout

@@ -120,8 +120,9 @@ def test_what_is_left_out_and_what_fails_end_with_their_codes(fleet, tmp_path):
 
 def test_sums_are_logged_too(fleet, tmp_path):
     prom = tmp_path / "sums.prom"
-    done = run("fleet-sums", fleet, "-e", 1, "--clamp", "0,15000", "--ledger", new_ledger(tmp_path),
-               "-o", tmp_path / "out", "--log-format", "json", "--metrics", prom)  # fmt: skip
+    asked = ("-e", 1, "--clamp", "0,15000", "--ledger", new_ledger(tmp_path), "--accept-noise")
+    done = run("fleet-sums", fleet, *asked, "-o", tmp_path / "out", "--log-format", "json",
+               "--metrics", prom)  # fmt: skip
     events = [json.loads(line) for line in done.stderr.splitlines()]
     assert [line["event"] for line in events] == ["started", "file", "file", "result", "finished"]
     assert events[3]["released_readings"] == 168

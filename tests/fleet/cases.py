@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hushmeter.fleet import FleetTerms, JobOptions, SumTerms, release_fleet
+from hushmeter.fleet.clipping import Reference
 from hushmeter.ledger import DayChange, open_ledger
 from hushmeter.synth.traces import FleetPlan, write_fleet
 
@@ -33,8 +34,13 @@ def release(source: Path, output: Path, ledger: str, terms: FleetTerms = TERMS, 
     return release_fleet(source, output, terms, JobOptions(ledger, **more))
 
 
+REFERENCE = Reference(day_kwh=10.0, share=0.05, excess_kwh=5.0)
+
+
 def release_sums(source: Path | str, output: Path, terms: SumTerms, *, ledger: str, **more):
-    return release_fleet(source, output, terms, JobOptions(ledger, **more))
+    return release_fleet(
+        source, output, terms, JobOptions(ledger, **{"accept_noise": True, **more})
+    )
 
 
 def readings(

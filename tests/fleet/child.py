@@ -24,12 +24,14 @@ from pathlib import Path
 
 from hushmeter.errors import DataError, HushmeterError
 from hushmeter.fleet import FleetTerms, JobOptions, SumTerms, release_fleet
+from hushmeter.fleet.clipping import Reference
 from hushmeter.fleet.sum_terms import TABLES
 from hushmeter.ledger import DayChange, open_ledger
 from hushmeter.synth.traces import FleetPlan, write_fleet
 
 TERMS = FleetTerms(epsilon="0.5", clamp=(0.0, 12_000.0), interval_s=3600)
-SUMS = SumTerms("1", (0.0, 12_000.0), ("group",), tables=TABLES, cap_kwh=20.0)
+SUMS = SumTerms("1", (0.0, 12_000.0), ("group",), tables=TABLES, cap_kwh=20.0,
+    reference=Reference(day_kwh=10.0, share=0.05, excess_kwh=5.0))  # fmt: skip
 
 
 PR_SET_PDEATHSIG = 1
@@ -105,6 +107,7 @@ def run(order, calls) -> int:
         schedule=forks.schedule if forks else None,
         release=order.get("release"),
         key=bytes.fromhex(order["key"]) if "key" in order else None,
+        accept_noise=True,
     )
     terms = SUMS if order.get("sums") else TERMS
     if "interval_s" in order:
@@ -147,7 +150,9 @@ def warm_up() -> None:
         open_ledger(ledger, create=DayChange.within(0, 15_000)).close()
         write_fleet(FleetPlan(2, 1, 3600), folder / "in")
         for terms in (TERMS, SUMS):
-            release_fleet(folder / "in", folder / terms.schema, terms, JobOptions(ledger))
+            release_fleet(
+                folder / "in", folder / terms.schema, terms, JobOptions(ledger, accept_noise=True)
+            )
     answer(ready=True)
 
 

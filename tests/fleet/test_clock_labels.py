@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.lib.stride_tricks import sliding_window_view
-from tests.fleet.cases import new_ledger, readings, release_sums, write
+from tests.fleet.cases import REFERENCE, new_ledger, readings, release_sums, write
 
 from hushmeter.fleet.sum_terms import TABLES, Run, SumTerms, protected_change, size_of
 
@@ -160,7 +160,16 @@ def test_days_of_a_zone_against_all_places(zone):
 @pytest.mark.parametrize("zone", ODD_ZONES)
 def test_days_under_a_cap_are_those_of_the_zone(zone):
     """A capped day of up to 25 hours lies in one sum, which moves by at most the cap."""
-    terms = SumTerms("1", (0.0, 15_000.0), ("g",), "day", cap_kwh=20.0, zone=zone, days=YEARS)
+    terms = SumTerms(
+        "1",
+        (0.0, 15_000.0),
+        ("g",),
+        "day",
+        cap_kwh=20.0,
+        reference=REFERENCE,
+        zone=zone,
+        days=YEARS,
+    )
     change = protected_change(terms)
     assert change.overlapped == (96 if zone == "UTC" else 100)
     assert 80_000 <= float(moved(terms, "sums").l1) <= 80_000 + 100 * float(terms.step)

@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from tests.fleet.cases import REFERENCE
 from tests.fleet.test_crash import Jobs
 
 from hushmeter.errors import InputError
@@ -136,7 +137,9 @@ def test_every_row_of_a_nightly_job_is_released(jobs, tmp_path, zone, whole_year
     assert runs.kills > 0
     corrected = tmp_path / "corrected"
     more = write_extract(corrected / "fixed.parquet", nights[:2], zone, watts=260.0)
-    done = release_fleet(corrected, tmp_path / "again", terms, JobOptions(url, correct=True))
+    done = release_fleet(
+        corrected, tmp_path / "again", terms, JobOptions(url, correct=True, accept_noise=True)
+    )
     assert done.manifest["released_rows"] == more
     print(f"{zone}: {runs.kills} kills; {rows_in} = {rows_out} + {refused} rows")  # noqa: T201
     with open_ledger(url) as ledger:
@@ -158,7 +161,9 @@ def test_a_ledger_of_utc_days_leaves_out_an_hour_of_every_local_day(tmp_path):
     terms, left = FleetTerms(epsilon="1", clamp=(0, 15_000), interval_s=1800), []
     for day in (date(2024, 7, 1), date(2024, 7, 2)):
         write_extract(tmp_path / str(day) / "m.parquet", [day], zone)
-        done = release_fleet(tmp_path / str(day), tmp_path / f"out{day}", terms, JobOptions(url))
+        done = release_fleet(
+            tmp_path / str(day), tmp_path / f"out{day}", terms, JobOptions(url, accept_noise=True)
+        )
         left.append(done.manifest["rows"] - done.manifest["released_rows"])
     assert left == [0, 2 * 2]
 
@@ -170,8 +175,12 @@ def test_daily_sums_are_those_of_local_days(tmp_path, zone):
     url = f"sqlite:///{tmp_path}/ledger.db"
     open_ledger(url, create=DayChange.within(0, 15_000, zone)).close()
     count = write_extract(tmp_path / "in" / "m.parquet", days, zone)
-    terms = SumTerms("20", (0, 15_000), ("group",), "day", cap_kwh=20.0, interval_s=1800)
-    done = release_fleet(tmp_path / "in", tmp_path / "out", terms, JobOptions(url))
+    terms = SumTerms(
+        "20", (0, 15_000), ("group",), "day", cap_kwh=20.0, reference=REFERENCE, interval_s=1800
+    )
+    done = release_fleet(
+        tmp_path / "in", tmp_path / "out", terms, JobOptions(url, accept_noise=True)
+    )
     sums, peaks = done.tables["sums"], done.tables["peaks"]
     assert done.complete
     assert sums["readings"].tolist() == [2 * len(local_day(day, zone)) for day in days]

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn.isotonic import IsotonicRegression
 from tests.fleet.cases import (
+    REFERENCE,
     TERMS,
     digests,
     new_ledger,
@@ -30,6 +31,7 @@ from tests.fleet.cases import (
 
 from hushmeter.errors import DataError, InputError
 from hushmeter.fleet import folders, sums
+from hushmeter.fleet.clipping import CLIPPED
 from hushmeter.fleet.folders import PrivateFolder
 from hushmeter.fleet.job import FleetJob
 from hushmeter.fleet.released_folder import summarise_fleet
@@ -102,10 +104,11 @@ def exact_tables(folder, terms):
             part = sums.add_up(job, file, blocks, blocks.bad)
         found.add(sums.ExactSums.from_plain(json.loads(json.dumps(part.to_plain()))))
     found.count(terms.class_edges, found.split.values())
-    tables = {name: {} for name in TABLES}
+    tables = {name: {} for name in found.tables}
     for name, cells in found.tables.items():
         for (path, column), numbers in cells.items():
-            values = numbers if name == "quantiles" else [numbers[0] * float(terms.step)]
+            step = 1.0 if name == CLIPPED else float(terms.step)
+            values = numbers if name == "quantiles" else [numbers[0] * step]
             for level in range(1, len(path) + 1):
                 key = (path[:level], column)
                 before = tables[name].get(key, np.zeros(len(values)))
@@ -120,6 +123,7 @@ def differences(one, two):
 
 PERIOD = ("2024-03-01", "2024-03-03")
 KETTLE = Run(2100.0, 5000.0, 1800.0)
+CAPPED = {"cap_kwh": 9.0, "reference": REFERENCE}
 
 
 def spoil_household_day(draw, interval_s, capped, ahead_s):
@@ -172,6 +176,7 @@ def test_one_unit_changes_every_table_by_at_most_its_sensitivity(
         grid=data.draw(st.sampled_from([None, "1", "50"])), unit_of=unit_of, tables=TABLES,
         days=PERIOD, run=KETTLE if unit_of == "run" else None, interval_s=interval_s,
         cap_kwh=None if unit_of == "run" else data.draw(st.sampled_from([None, 0.5, 20.0, 60.0])),
+        reference=REFERENCE,
         tz=data.draw(st.sampled_from([None, "Europe/Berlin", "Asia/Kolkata", "Asia/Kathmandu"])),
         zone=zone,
     )  # fmt: skip
@@ -199,7 +204,7 @@ def test_one_unit_changes_every_table_by_at_most_its_sensitivity(
             part = {name: [values[i] for i in rows] for name, values in table.items()}
             write(folder / f"{day}.parquet", part)
         found.append(exact_tables(folder, terms))
-    for table in TABLES:
+    for table in (*TABLES, *([CLIPPED] if capped else [])):
         change = differences(found[0][table], found[1][table])
         size = size_of(terms, table, protected_change(terms))
         assert np.abs(change).sum() <= float(size.l1) * (1 + 1e-12)
@@ -228,7 +233,9 @@ def test_a_household_day_is_a_change_of_a_table(watts, cap_kwh, hourly_w, daily_
     assert sensitivity(days, use, Fraction(1)) / 1000 == pytest.approx(daily_kwh, rel=1e-3)
     replaced = 1.0 if cap_kwh is None else math.sqrt(2)
     for every, wanted in (("hour", replaced * hourly_w), ("day", 1000 * daily_kwh)):
-        terms = SumTerms("1", (0.0, watts), ("group",), every=every, cap_kwh=cap_kwh)
+        terms = SumTerms(
+            "1", (0.0, watts), ("group",), every=every, cap_kwh=cap_kwh, reference=REFERENCE
+        )
         # The sum of quarter hours is four times that of hours.
         size = size_of(terms, "sums", protected_change(terms))
         assert float(size.l2) / 4 == pytest.approx(wanted, rel=1e-3)
@@ -244,7 +251,7 @@ def test_days_above_the_cap_are_scaled_down_in_the_bytes(tmp_path, ledger):
     watts[3] = 50_000.0
     columns |= {"value": watts.tolist(), "group": ["f"] * 96}
     write(tmp_path / "in/a.parquet", columns)
-    terms = replace(PLAIN, cap_kwh=40.0, tables=("sums", "shape"))
+    terms = replace(PLAIN, cap_kwh=40.0, reference=REFERENCE, tables=("sums", "shape"))
     done = release_sums(tmp_path / "in", tmp_path / "out", terms, ledger=ledger)
     clamped = np.clip(watts[:24], *CLAMP)
     due = np.append(clamped * 40_000 / clamped.sum(), watts[24:48]) + 100
@@ -259,9 +266,16 @@ def test_days_above_the_cap_are_scaled_down_in_the_bytes(tmp_path, ledger):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ({"cap_kwh": 9.0}, "give --reference 10kWh"),
         ({"cap_kwh": 0.0}, "cap must be positive"),
-        ({"cap_kwh": 9.0, "clamp": (-1.0, 9.0)}, "the clamp must begin at 0 W"),
-        ({"cap_kwh": 9.0, "unit_of": "run", "run": KETTLE}, "the unit 'run' has none"),
+        (
+            CAPPED | {"clamp": (-1.0, 9.0)},
+            "the clamp must begin at 0 W",
+        ),
+        (
+            CAPPED | {"unit_of": "run", "run": KETTLE},
+            "the unit 'run' has none",
+        ),
     ],
 )
 def test_a_cap_that_will_not_do(change, message):
@@ -301,7 +315,7 @@ def test_the_price_protects_a_day_whatever_the_unit():
     assert run.price(use, 0.0).micro <= 1e6 * (steps + 200) / noise.steps
     for terms in (
         replace(day, tables=TABLES, mechanism="gaussian"),
-        replace(day, cap_kwh=40.0),
+        replace(day, cap_kwh=40.0, reference=REFERENCE),
         # A civil day may begin within a reading of an hour, and the unit counts that too.
         replace(day, interval_s=3600),
     ):

@@ -226,7 +226,7 @@ def run_any(*words):
     raise AssertionError
 
 
-FLEET, SUMS = ("fleet",), ("fleet-sums", "--by", "feeder")
+FLEET, SUMS = ("fleet",), ("fleet-sums", "--by", "feeder", "--accept-noise")
 
 
 @pytest.mark.parametrize("command", [FLEET, SUMS], ids=["fleet", "sums"])

@@ -190,6 +190,10 @@ def fleet_sums(
         float | None,
         noise_option(help="Scale the days of households above this energy down to it, in kWh."),
     ] = None,
+    reference: Annotated[
+        str | None,
+        noise_option(help="Public energy of a household's day: its mean, or a file of days."),
+    ] = None,
     grid: Annotated[str | None, given.GRID] = None,
     delta: Annotated[float, given.DELTA] = 1e-6,
     max_epsilon: Annotated[float, given.MAX_EPSILON] = 20.0,
@@ -209,15 +213,19 @@ def fleet_sums(
 
     ε protects everything that one household does in one civil day, or in the whole --period, or
     one --run of an appliance. The error of a sum does not grow with the number of households, and
-    a --cap on the energy of a household's day, which must be public, makes it much smaller.
+    a --cap on the energy of a household's day, which must be public, makes it much smaller. What
+    the cap cuts off is part of the stated error: the number of days above it is published with
+    noise, and their mean excess is that of the --reference.
     Groups, times and the membership of meters are public. The ledger charges every member for
     every day. Sums of nested groups are joined by least squares, and the peak of every group has
     bounds. Days are those of the ledger, and hours of the day those of --tz. The tables are written
     to OUT_DIR, with a manifest.
 
-    Example: hushmeter fleet-sums readings -e 1 --clamp 0,15000 --ledger sqlite:///l.db -o sums
+    Example: hushmeter fleet-sums readings -e 1 --clamp 0,15000 --every day --cap 40
+    --reference 10kWh --min-meters 100 --ledger sqlite:///l.db -o sums
     """
     from hushmeter.fleet import SumTerms
+    from hushmeter.fleet.clipping import read_reference
     from hushmeter.fleet.sum_terms import parse_days
     from hushmeter.noise.mechanism import parse_clamp
 
@@ -240,6 +248,7 @@ def fleet_sums(
             tuple(parse_numbers("quantiles", quantiles)),
             None if levels is None else tuple(parse_numbers("levels", levels)),
             job.tz,
+            reference=None if reference is None else read_reference(reference, cap),
         )
         return terms, job.options(interval)
 
@@ -511,6 +520,7 @@ def _parse_run(text: str | None) -> Run | None:
 
 _COLUMNS = {
     "sums": ("start", "meters", "energy_kwh", "energy_se_kwh", "mean_w", "mean_se_w"),
+    "clipped": ("meters", "customer_days", "clipped_days", "clipped_se"),
     "peaks": ("start", "meters", "peak_kw", "peak_low_kw", "peak_high_kw"),
     "shape": ("hour", "meters", "mean_w", "mean_se_w"),
     "quantiles": ("hour", "quantile", "value_w", "low_w", "high_w"),
@@ -518,7 +528,8 @@ _COLUMNS = {
 _TITLES = {
     "start": "from (UTC)", "energy_kwh": "kWh", "energy_se_kwh": "±", "mean_w": "mean W",
     "mean_se_w": "±", "peak_kw": "peak kW", "peak_low_kw": "at least", "peak_high_kw": "at most",
-    "value_w": "W", "low_w": "at least", "high_w": "at most",
+    "value_w": "W", "low_w": "at least", "high_w": "at most", "customer_days": "days in all",
+    "clipped_days": "above the cap", "clipped_se": "±",
 }  # fmt: skip
 """Columns of the printed tables after the group, and their titles."""
 
@@ -539,6 +550,7 @@ def _print_sums_table(name: str, table: pd.DataFrame, promise: dict[str, Any]) -
     clock = promise["cells"]["zone"]
     title = {
         "sums": f"By {by}, every {every}",
+        "clipped": f"Days of customers above the cap, by {by}",
         "peaks": f"Largest load by {by}, in one {every}, with bounds at 95 % confidence",
         "shape": f"Mean load by {by} and hour of the day ({clock})",
         "quantiles": f"Quantiles of the hourly means of single meters by {by} and hour ({clock})",
@@ -555,7 +567,7 @@ def _cell(column: str, value: object) -> str:
     """Format one number of a table."""
     if column == "start":
         return f"{value:%Y-%m-%dT%H:%MZ}"
-    if column.endswith(("_kwh", "_kw")):
+    if column.endswith(("_kwh", "_kw")) or column.startswith("clipped"):
         return f"{value:.1f}"
     if column.endswith("_w"):
         return f"{value:.0f}"

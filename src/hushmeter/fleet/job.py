@@ -16,6 +16,7 @@ from hushmeter.checks import one_of
 from hushmeter.clock import check_zone
 from hushmeter.errors import DataError, InputError
 from hushmeter.files import json_text
+from hushmeter.fleet.clipping import CLIPPED
 from hushmeter.fleet.sum_terms import SumTerms
 from hushmeter.ledger import Charge, DayChange, Price, period_price
 from hushmeter.ledger.chain import canonical
@@ -175,17 +176,19 @@ def describe_charge(terms: Terms, protects: DayChange, composition_delta: float)
 
 @dataclass(frozen=True)
 class TableError:
-    """The standard error of every number of a table, from the noise and the grid alone."""
+    """The standard error of every number of a table, from the noise and the grid."""
 
     table: str
-    error: float  # In kWh, or in meters for the counts of quantiles
+    error: float  # In kWh, or in meters or days for counts
     unit: str
-    share: float | None = None  # Share of the stated load, if one was stated
+    share: float | None = None  # Share of the stated load, with what a cap cuts off
+    lost: float = 0.0  # Share of the energy that a cap cuts off, by the reference
 
     @property
     def sentence(self) -> str:
         """The error in words."""
-        share = "" if self.share is None else f", {100 * self.share:.3g} % of the stated load"
+        cut = f" with the {100 * self.lost:.2g} % that the cap cuts off" if self.lost else ""
+        share = "" if self.share is None else f", {100 * self.share:.3g} % of the stated load{cut}"
         size = f"{self.error:.3g} {self.unit}"
         return f"standard error of every number of {self.table}: {size}{share}"
 
@@ -202,22 +205,25 @@ def errors_of(terms: Terms, load_w: float | None = None) -> list[TableError]:
     the period, of which there is at least one.
     """
     if isinstance(terms, FleetTerms):
-        sizes = {"readings": (reading_error(terms), terms.interval_s)}
+        sizes, lost = {"readings": (reading_error(terms), terms.interval_s)}, 0.0
     else:
         seconds = {
             "sums": SECONDS_PER_DAY if terms.every == "day" else SECONDS_PER_HOUR,
             "shape": SECONDS_PER_HOUR * max(1, terms.day_count),
-            "quantiles": 0,
         }
-        sizes = {table: (terms.promise.error(table), seconds[table]) for table in terms.tables}
+        errors = {table: terms.promise.error(table) for table in terms.drawn}
+        sizes = {table: (error, seconds.get(table, 0)) for table, error in errors.items()}
+        load_w = terms.known_load_w if load_w is None else load_w
+        lost = 0.0 if terms.reference is None else terms.reference.lost_share
     found = []
     for table, (error, length) in sizes.items():
         if not length:
-            found.append(TableError(table, error, "meters"))
+            unit = "days" if table == CLIPPED else "meters"
+            found.append(TableError(table, error, unit))
             continue
         joules = error * terms.interval_s
-        share = None if load_w is None else joules / (load_w * length)
-        found.append(TableError(table, joules / JOULES_PER_KWH, "kWh", share))
+        share = None if load_w is None else math.hypot(joules / (load_w * length), lost)
+        found.append(TableError(table, joules / JOULES_PER_KWH, "kWh", share, lost))
     return found
 
 

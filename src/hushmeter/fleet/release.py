@@ -40,13 +40,13 @@ from hushmeter.fleet.job import (
     Columns,
     FleetJob,
     InputFormat,
-    TableError,
     Terms,
     errors_of,
 )
 from hushmeter.fleet.meter_periods import Problem
 from hushmeter.fleet.released_folder import MANIFEST, read_manifest
 from hushmeter.fleet.series import table_bytes
+from hushmeter.fleet.sum_terms import SumTerms
 from hushmeter.fleet.task import (
     PATIENCE_S,
     FileReport,
@@ -203,13 +203,19 @@ def _plan(
             opened.check_head(options.head)
         job = job.paid_in(opened)
     if not options.dry_run and not options.accept_noise:
-        _refuse_useless_noise(errors_of(job.terms, options.load_w))
+        _refuse_useless_noise(job.terms, options.load_w)
     return job
 
 
-def _refuse_useless_noise(errors: Sequence[TableError]) -> None:
-    """Raise `InputError` if the noise of a table is larger than the stated load."""
-    for one in errors:
+def _refuse_useless_noise(terms: Terms, load_w: float | None) -> None:
+    """Raise `InputError` if the noise of a table is larger than the load, or that is unknown."""
+    if isinstance(terms, SumTerms) and load_w is None and terms.reference is None:
+        raise InputError(
+            "nobody stated how large the sums are, so their noise cannot be compared with them "
+            "before it is paid for; state `load`, the public mean load of the smallest group in "
+            "watts, or a `reference` with `min_meters`, or accept any noise with `accept_noise`."
+        )
+    for one in errors_of(terms, load_w):
         if one.share is not None and one.share > 1:
             raise InputError(
                 f"the {one.sentence}, so the table would tell little, and a better second release "

@@ -34,15 +34,19 @@ most the ε of both.
 touches n_h hours of the clock that show hour h of the day moves each of them from one class to
 another: Δ1 = 2·Σ n_h and Δ2² ≤ 2·Σ n_h².
 
-*Noise.* With Laplace noise each of k tables has ε/k. Gaussian tables share (ε, δ) in equal parts of
-the squared lengths Σ_j s_j²/σ_j² (`hushmeter.noise.gaussian`).
+*Clipped days.* With a cap the number of clipped customer-days of every group is published too
+(`hushmeter.fleet.clipping`). A household's day moves it by one, and a household of D days by D.
+
+*Noise.* With Laplace noise a table with the share w of the budget has wε. Gaussian tables share
+(ε, δ) in parts w of the squared lengths Σ_j s_j²/σ_j² (`hushmeter.noise.gaussian`). The clipped
+days have a small share, and all other tables have equal parts of the rest.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 from fractions import Fraction
 from functools import lru_cache
@@ -63,6 +67,7 @@ from hushmeter.clock import (
     utc_offsets,
 )
 from hushmeter.errors import InputError
+from hushmeter.fleet.clipping import CLIPPED, SHARE, Reference
 from hushmeter.formatting import duration_in_words, format_watt_hours
 from hushmeter.ledger import DayChange, Price, micro_epsilon
 from hushmeter.ledger.charges import LONGEST_S, femto_delta
@@ -80,6 +85,12 @@ BINS = ("hour", "day")
 
 UNITS_OF = ("household-day", "household", "run")
 TABLES = ("sums", "shape", "quantiles")
+COUNTS = ("quantiles", CLIPPED)
+"""Tables of whole numbers and not of energy."""
+
+MOST_OF_CLIPPED = Fraction(20)
+"""Largest ε of the number of clipped days, which is then nearly exact."""
+
 QUANTILES = (0.1, 0.5, 0.9)
 LONGEST_RUN_S = 31 * SECONDS_PER_DAY
 """Longest run that tables by hour of the day can hide [s]."""
@@ -147,6 +158,8 @@ class SumTerms:
     tz: str | None = None  # Time zone of the hours of the day; that of the days by default
     interval_s: int = 900  # Length of a reading [s]
     zone: str = "UTC"  # Time zone of the days; a release takes that of its ledger
+    # What is publicly known about the energy of a day; needed for the stated error beside a cap
+    reference: Reference | None = None
 
     schema: ClassVar[str] = "hushmeter-sums-3"
     stream: ClassVar[str] = "sums"
@@ -189,6 +202,11 @@ class SumTerms:
         if self.cap_kwh is None:
             return
         positive("cap", self.cap_kwh)
+        if self.reference is None:
+            raise InputError(
+                "a cap cuts off what households use above it, which the stated error must count: "
+                "give --reference 10kWh, the public mean energy of a household's day, or a file."
+            )
         if self.run is not None:
             raise InputError("a cap bounds the day of a household; the unit 'run' has none.")
         if self.clamp[0] != 0:
@@ -210,6 +228,25 @@ class SumTerms:
         """Width of the clamp in whole steps."""
         low, high = (to_steps(bound, self.step) for bound in self.clamp)
         return high - low
+
+    @property
+    def drawn(self) -> tuple[str, ...]:
+        """The tables that get noise: those that are published, and the number of clipped days."""
+        return self.tables if self.cap_kwh is None else (*self.tables, CLIPPED)
+
+    @property
+    def shares(self) -> dict[str, Fraction]:
+        """Share of every table in the budget."""
+        rest = Fraction(0) if self.cap_kwh is None else Fraction(SHARE)
+        own = {table: (1 - rest) / len(self.tables) for table in self.tables}
+        return own | ({CLIPPED: rest} if rest else {})
+
+    @property
+    def known_load_w(self) -> float | None:
+        """Mean load of the smallest group by the reference [W]."""
+        if self.reference is None:
+            return None
+        return self.reference.day_kwh * 1000 / 24 * self.min_meters
 
     @property
     def day_count(self) -> int:
@@ -282,8 +319,9 @@ class SumTerms:
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> SumTerms:
         """Return the terms that `dataclasses.asdict` described."""
-        run = facts.get("run")
-        return cls(**{**facts, "run": None if run is None else Run(**run)})
+        parts = {"run": Run, "reference": Reference}
+        made = {name: kind(**facts[name]) for name, kind in parts.items() if facts.get(name)}
+        return cls(**{**facts, **made})
 
     @property
     def promise(self) -> SumPromise:
@@ -293,7 +331,7 @@ class SumTerms:
     def describe(self) -> dict[str, Any]:
         """Return the promise as plain values; the entries are named as those of a receipt."""
         promise, change = self.promise, protected_change(self)
-        tables = zip(self.tables, promise.noises, strict=True)
+        tables = zip(self.drawn, promise.noises, strict=True)
         return {
             "version": __version__,
             "unit": {
@@ -311,18 +349,19 @@ class SumTerms:
                 "grid": str(self.step),
                 "clamp": self.clamp,
                 "cap_kwh": self.cap_kwh,
+                "reference": None if self.reference is None else asdict(self.reference),
             },
             "tables": [
                 {
                     "table": table,
-                    "share": 1 / len(self.tables),
+                    "share": float(self.shares[table]),
                     "length": float(size_of(self, table, change).l2),
                     "noise": describe_noise(noise),
                     "error": promise.error(table),
                 }
                 for table, noise in tables
             ],
-            "words": self.tables,
+            "words": self.drawn,
             "epsilon": float(promise.epsilon),
             "delta": promise.delta,
             "odds": promise.odds,
@@ -350,7 +389,7 @@ class SumPromise:
 
     def noise(self, table: str) -> Mechanism:
         """Return the noise on every number of a table [W, or counts]."""
-        return self.noises[self.terms.tables.index(table)]
+        return self.noises[self.terms.drawn.index(table)]
 
     @property
     def delta(self) -> float:
@@ -359,7 +398,7 @@ class SumPromise:
 
     def epsilon_of(self, change: Change) -> Fraction:
         """Return the ε of a change in all tables together."""
-        sizes = [size_of(self.terms, table, change) for table in self.terms.tables]
+        sizes = [size_of(self.terms, table, change) for table in self.terms.drawn]
         pairs = list(zip(self.noises, sizes, strict=True))
         if self.delta and len(pairs) > 1:
             steps = np.array([noise.steps_of(size.l2, size.touches) for noise, size in pairs])
@@ -402,39 +441,39 @@ def _resolve(terms: SumTerms) -> SumPromise:
         both = [_resolve(replace(terms, mechanism=name)) for name in (DEFAULT_KIND, SHARING_KIND)]
         best = min(both, key=lambda one: math.prod(noise.std for noise in one.noises))
         return replace(best, terms=terms)
-    asked, count = exact("epsilon", terms.epsilon), len(terms.tables)
-    if terms.mechanism == DEFAULT_KIND or count == 1:
-        return SumPromise(terms, _calibrate(terms, asked / count))
+    asked, shares = exact("epsilon", terms.epsilon), terms.shares
+    if terms.mechanism == DEFAULT_KIND or len(shares) == 1:
+        return SumPromise(terms, _calibrate(terms, [asked * share for share in shares.values()]))
     delta = float(terms.delta)
-    sigma = unit_sigma(float(asked), delta, False)
-    share = (1 - 1e-9) * analytic_epsilon(math.sqrt(count) * sigma, 1.0, delta)
+    sigma, less = unit_sigma(float(asked), delta, False), 1 - 1e-9
     while True:
-        made = SumPromise(terms, _calibrate(terms, Fraction(share)))
+        parts = [analytic_epsilon(sigma / math.sqrt(w), 1.0, delta) for w in shares.values()]
+        made = SumPromise(terms, _calibrate(terms, [Fraction(less * part) for part in parts]))
         if made.epsilon <= asked:
             return made
         # Very narrow noise on the grid loses more than the formula of continuous noise says.
-        share *= 0.999 * float(asked / made.epsilon)
+        less *= 0.999 * float(asked / made.epsilon)
 
 
-def _calibrate(terms: SumTerms, epsilon: Fraction) -> tuple[Mechanism, ...]:
-    """Return the noise with which each table alone protects the unit at an ε."""
+def _calibrate(terms: SumTerms, epsilons: Sequence[Fraction]) -> tuple[Mechanism, ...]:
+    """Return the noise with which each table alone protects the unit at its ε."""
     change = protected_change(terms)
     return tuple(
         find_kind(terms.mechanism).calibrated(
-            epsilon,
+            min(epsilon, MOST_OF_CLIPPED) if table == CLIPPED else epsilon,
             size_of(terms, table, change),
             _step(terms, table),
             delta=terms.delta,
             on_grid=True,
             max_epsilon=terms.max_epsilon,
         )
-        for table in terms.tables
+        for table, epsilon in zip(terms.drawn, epsilons, strict=True)
     )
 
 
 def _step(terms: SumTerms, table: str) -> Fraction:
     """Return the step of the exact numbers of a table [W, or counts]."""
-    return Fraction(1) if table == "quantiles" else terms.step
+    return Fraction(1) if table in COUNTS else terms.step
 
 
 def protected_change(terms: SumTerms, protects: DayChange | None = None) -> Change:
@@ -459,13 +498,17 @@ def protected_change(terms: SumTerms, protects: DayChange | None = None) -> Chan
 @lru_cache(maxsize=64)
 def size_of(terms: SumTerms, table: str, change: Change) -> Size:
     """Return how far a change moves the numbers of a table in all levels [W, or counts]."""
-    if table != "sums" and SECONDS_PER_HOUR % terms.interval_s:
+    of_hours = table not in ("sums", CLIPPED)
+    if of_hours and SECONDS_PER_HOUR % terms.interval_s:
         raise InputError(
             f"readings of {terms.interval_s} s do not divide an hour; publish only sums of them."
         )
-    if table != "sums" and change.name == "run" and change.seconds > LONGEST_RUN_S:
+    if of_hours and change.name == "run" and change.seconds > LONGEST_RUN_S:
         raise InputError("tables by hour of the day hide runs of up to 31 days; publish only sums.")
-    if table == "quantiles":
+    if table == CLIPPED:
+        days = terms.day_count if change.name == "household" else 1
+        moved = days, days**2, 1
+    elif table == "quantiles":
         moved = _moved_counts(terms, change)
     elif change.name == "household":
         moved = _household_steps(terms, table)

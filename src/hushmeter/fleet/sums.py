@@ -41,10 +41,11 @@ import numpy as np
 
 from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.clock import clock_hours
+from hushmeter.fleet.clipping import BUSIEST_HOUR, CLIPPED
 from hushmeter.fleet.input_files import FleetFile
 from hushmeter.fleet.job import FleetJob
 from hushmeter.fleet.meter_periods import Blocks, dictionary_codes
-from hushmeter.fleet.sum_terms import TABLES, SumTerms, bin_starts, bins_of
+from hushmeter.fleet.sum_terms import COUNTS, TABLES, SumTerms, bin_starts, bins_of
 from hushmeter.fleet.task import FileReport, Product, check_unchanged, pay
 from hushmeter.ledger import Ledger
 from hushmeter.noise.mechanism import per_watt
@@ -62,6 +63,8 @@ Cells = dict[tuple[Group, int], list[int]]
 
 START_BITS = 33
 """Bits of a moment before the year 2200 [s since 1970]."""
+
+HOURS_PER_DAY = 24
 
 CONFIDENCE = 0.95
 """Probability of the intervals of peaks and quantiles."""
@@ -97,7 +100,10 @@ class ExactSums:
     # `sums` has the sum [steps] and the number of readings of every (group, bin), and `shape` of
     # every (group, hour of the day); `quantiles` counts for every (group, hour of the day) how many
     # hourly means of a meter are in each class.
-    tables: dict[str, Cells] = field(default_factory=lambda: {name: {} for name in TABLES})
+    # `clipped` has the number of clipped customer-days and of all customer-days of every group.
+    tables: dict[str, Cells] = field(
+        default_factory=lambda: {name: {} for name in (*TABLES, CLIPPED)}
+    )
     # For every (meter, hour of the clock) that lies in two days of the ledger, which may be in two
     # files: its readings.
     split: dict[tuple[str, int], SplitHour] = field(default_factory=dict)
@@ -168,7 +174,7 @@ class Sums(Product):
         # on two sums would publish their exact difference.
         text = json.dumps(total.to_plain(), ensure_ascii=False)
         digest = hashlib.sha256(text.encode()).digest()
-        keys = {table: job.file_key(table, digest) for table in job.terms.tables}
+        keys = {table: job.file_key(table, digest) for table in job.terms.drawn}
         return make_tables(total, job.terms, keys)
 
     def list_files(
@@ -242,6 +248,7 @@ class _Adder:
         self._total = ExactSums()
         self._means: dict[tuple[int, int], SplitHour] = {}
         self._day_watts: dict[int, float] = {}
+        self._counted: set[int] = set()  # Days of meters whose group is known
 
     def _kept(self, record: pa.RecordBatch) -> _Rows:
         """Return the rows of all blocks that are not dropped, clamped."""
@@ -259,13 +266,22 @@ class _Adder:
         for day, watts in zip(days, np.bincount(place, rows.watts), strict=True):
             self._day_watts[day] = self._day_watts.get(day, 0.0) + float(watts)
 
-    def _capped(self, rows: _Rows) -> FloatArray:
-        """Return the power of rows; all readings of a day above the cap are scaled down to it."""
+    def _capped(self, rows: _Rows, groups: Sequence[Group], places: IntArray) -> FloatArray:
+        """Return the power of rows; all readings of a day above the cap are scaled down to it.
+
+        The day of a meter is counted once, in the group of its first row.
+        """
         if self.terms.cap_kwh is None:
             return rows.watts
         most = self.terms.cap_kwh * 1000 * SECONDS_PER_HOUR / self.terms.interval_s
         days, place = rows.by_day(self.terms.zone)
         factors = [most / max(most, self._day_watts[day]) for day in days]
+        first = np.unique(place, return_index=True)[1]
+        for day, row, factor in zip(days, first, factors, strict=True):
+            if day not in self._counted:
+                self._counted.add(day)
+                counts = [int(factor < 1), 1]
+                _add_to(self._total.tables[CLIPPED], (groups[places[row]], 0), counts)
         return np.asarray(rows.watts * np.array(factors)[place])
 
     def add(self, record: pa.RecordBatch) -> None:
@@ -273,8 +289,8 @@ class _Adder:
         rows, terms, tables = self._kept(record), self.terms, self._total.tables
         if not rows.places.size:
             return
-        steps = np.floor(self._capped(rows) * per_watt(terms.step) + 0.5)
         groups, places = _groups_of(record, terms.by, rows.places)
+        steps = np.floor(self._capped(rows, groups, places) * per_watt(terms.step) + 0.5)
         codes, meters = dictionary_codes(record.column(self._meter))
         for place, group in enumerate(groups):
             found = np.unique(codes[rows.places][places == place])
@@ -375,8 +391,16 @@ def make_tables(
     """
     groups = _Groups.of(total, terms)
     tables: dict[str, pd.DataFrame] = {}
+    lost: dict[str, FloatArray] = {}
+    if terms.cap_kwh is not None:
+        clipped = _Noisy.draw(CLIPPED, total, groups, terms, keys[CLIPPED])
+        lost = _lost_by_cap(clipped, groups, terms)
+        columns = {"clipped_days": clipped.noisy, "clipped_se": clipped.noise}
+        counted = clipped.readings.astype(np.int64)
+        tables[CLIPPED] = groups.table("days", ["all"], customer_days=counted, **columns)
     for name in terms.tables:
         made = _Noisy.draw(name, total, groups, terms, keys[name])
+        made = replace(made, lost=lost.get(name, made.lost))
         if name == "sums":
             tables |= {"sums": _sums_table(groups, terms, made)}
             tables |= {"peaks": _peaks_table(groups, terms, made)}
@@ -387,6 +411,23 @@ def make_tables(
         name: table[table["meters"] >= terms.min_meters].reset_index(drop=True)
         for name, table in tables.items()
     }
+
+
+def _lost_by_cap(clipped: _Noisy, groups: _Groups, terms: SumTerms) -> dict[str, FloatArray]:
+    """Return what the cap cuts off one number of every table, as sums of readings [W], (n, 1).
+
+    An hour of the day is assumed to lose at most `BUSIEST_HOUR` times the mean of all hours.
+    """
+    assert terms.reference is not None
+    one_day = np.array(groups.columns["meters"])[:, None] / clipped.readings
+    day, all_days = (
+        terms.reference.lost_kwh(clipped.noisy, clipped.readings, clipped.noise**2, share)
+        * JOULES_PER_KWH
+        / terms.interval_s
+        for share in (one_day, 1.0)
+    )
+    hour = BUSIEST_HOUR / HOURS_PER_DAY
+    return {"sums": day if terms.every == "day" else day * hour, "shape": all_days * hour}
 
 
 @dataclass(frozen=True)
@@ -437,20 +478,21 @@ class _Groups:
 class _Noisy:
     """The columns of a table, its noisy numbers [W, or counts], and exact public numbers.
 
-    The public numbers are those of the readings of a sum, or of the values that were counted; the
-    error is the standard error of a noisy number.
+    The public numbers are those of the readings of a sum, or of the values that were counted.
     """
 
     columns: list[int]
     noisy: FloatArray
     readings: FloatArray
-    error: float
+    noise: float  # Standard error of a noisy number from its noise alone
+    # What a cap cuts off a number of every group, root mean square [W], shape (n, 1)
+    lost: FloatArray
 
     @classmethod
     def draw(
         cls, name: str, total: ExactSums, groups: _Groups, terms: SumTerms, key: bytes
     ) -> Self:
-        """Add noise to the exact numbers of all groups."""
+        """Add noise to the exact numbers of all groups; no cap is counted."""
         cells, noise = total.tables[name], terms.promise.noise(name)
         columns = sorted({column for _, column in cells})
         row, place = ({n: i for i, n in enumerate(names)} for names in (groups.leaves, columns))
@@ -458,11 +500,21 @@ class _Noisy:
         for (leaf, column), numbers in cells.items():
             exact[row[leaf], place[column]] = numbers
         found = np.tensordot(groups.incidence, exact, 1)
-        counted = name == "quantiles"
-        truth = found if counted else found[:, :, 0] * float(terms.step)
+        step = 1.0 if name in COUNTS else float(terms.step)
+        truth = found if name == "quantiles" else found[:, :, 0] * step
         noisy = noise.release(truth.reshape(-1), key=key).reshape(truth.shape)
-        readings = found.sum(axis=2) if counted else found[:, :, 1]
-        return cls(columns, noisy, readings, terms.promise.error(name))
+        readings = found.sum(axis=2) if name == "quantiles" else found[:, :, 1]
+        nothing = np.zeros((len(found), 1))
+        return cls(columns, noisy, readings, terms.promise.error(name), nothing)
+
+    @property
+    def error(self) -> FloatArray:
+        """Standard error of a noisy number, with what a cap cuts off."""
+        return self.error_of(1.0)
+
+    def error_of(self, spread: FloatArray | float) -> FloatArray:
+        """The same if the noise is multiplied by a factor for every group."""
+        return np.asarray(np.hypot(self.noise * spread, self.lost))
 
     @property
     def means(self) -> dict[str, FloatArray]:
@@ -475,7 +527,7 @@ def _sums_table(groups: _Groups, terms: SumTerms, made: _Noisy) -> pd.DataFrame:
     """Make the table of sums."""
     kwh = terms.interval_s / JOULES_PER_KWH
     estimate, spread = groups.join(made.noisy)
-    joined = {"estimate_kwh": estimate * kwh, "estimate_se_kwh": made.error * spread * kwh}
+    joined = {"estimate_kwh": estimate * kwh, "estimate_se_kwh": made.error_of(spread) * kwh}
     return groups.table(
         "start",
         _starts(made.columns, terms),
@@ -505,9 +557,8 @@ def _peaks_table(groups: _Groups, terms: SumTerms, made: _Noisy) -> pd.DataFrame
     kw = terms.interval_s / (ends - begins) / 1000
     loads = made.noisy * kw
     peak, room = loads.max(axis=1, keepdims=True), margin * kw.max()
-    table = groups.table(
-        "start", [0], peak_kw=peak, peak_low_kw=peak - room, peak_high_kw=peak + room
-    )
+    high = peak + room + 2 * made.lost * kw.max()
+    table = groups.table("start", [0], peak_kw=peak, peak_low_kw=peak - room, peak_high_kw=high)
     return table.assign(start=_starts(places[loads.argmax(axis=1)], terms))
 
 
@@ -517,7 +568,7 @@ def _shape_table(groups: _Groups, terms: SumTerms, made: _Noisy) -> pd.DataFrame
     with np.errstate(divide="ignore", invalid="ignore"):
         joined = {
             "estimate_w": estimate / made.readings,
-            "estimate_se_w": made.error * spread / made.readings,
+            "estimate_se_w": made.error_of(spread) / made.readings,
         }
     return groups.table(
         "hour",
@@ -532,7 +583,7 @@ def _quantiles_table(groups: _Groups, terms: SumTerms, made: _Noisy) -> pd.DataF
     """Make the table of quantiles of the hourly means of single meters."""
     edges, per_hour = np.array(terms.class_edges) * float(terms.step), len(terms.quantiles)
     lines = [
-        find_quantile(noisy, int(total), edges, made.error, q)
+        find_quantile(noisy, int(total), edges, made.noise, q)
         for noisy, total in zip(
             made.noisy.reshape(-1, edges.size - 1), made.readings.ravel(), strict=True
         )
