@@ -199,3 +199,14 @@ def test_a_home_learnt_from_the_file_needs_consent(tmp_path, monkeypatch):
     assert done.exit_code == 0, done.exception
     summary = json.loads((tmp_path / "out" / "2024-03-01.summary.json").read_text())
     assert "learnt from these readings" in summary["receipt"]["sources"]
+
+
+@pytest.mark.parametrize("words", [(), ("--payload", "json:power")])
+def test_what_follows_a_silence_is_asked_and_not_guessed(tmp_path, monkeypatch, words):
+    """The first change after a silence may be that of a run, and would show the whole load."""
+    monkeypatch.chdir(tmp_path)
+    asked = ["live", "mqtt://127.0.0.1:1/m", "--changes", "yes", "--hide", "kettle", "--to", "out"]
+    error = CliRunner().invoke(app, [*asked, *words]).exception
+    assert isinstance(error, InputError)
+    assert "--heartbeat 0s if at once" in str(error)
+    assert not (tmp_path / "live.db").exists()

@@ -91,9 +91,12 @@ def live(
         rare_option(help="Topic that says whether a meter that sends changes is connected."),
     ] = None,
     heartbeat: Annotated[
-        str,
-        rare_option(help="Longest time between two messages of a meter that sends changes."),
-    ] = "0s",
+        str | None,
+        rare_option(
+            help="Longest time until a meter that sends changes has sent its value again after a "
+            "silence: 0s if at once."
+        ),
+    ] = None,
     grace: Annotated[
         str, rare_option(help="Time from the end of a window until it closes.")
     ] = "10s",
@@ -143,7 +146,7 @@ def live(
     from hushmeter.checks import seconds
     from hushmeter.live.addresses import open_sink, open_source, read_times
     from hushmeter.live.delivery import LedgerAccount, Log
-    from hushmeter.live.payloads import PayloadOptions, make_parser
+    from hushmeter.live.payloads import CHANGES_ONLY, PayloadOptions, make_parser
     from hushmeter.live.service import Feed, Service
     from hushmeter.live.state import State
     from hushmeter.live.stream import Terms
@@ -183,7 +186,7 @@ def live(
         _for_a_run(request, ledger).resolve(metered),
         grace_s=parse_length("grace", grace),
         hold=hold,
-        heartbeat_s=parse_length("heartbeat", heartbeat),
+        heartbeat_s=_heartbeat(heartbeat, ask=hold and not is_file and kind not in CHANGES_ONLY),
         seed=seed,
         simulation=simulation,
     )
@@ -235,6 +238,19 @@ def _sends_changes(
             "readings and must not be published."
         )
     return _choose("changes", stated, ("yes", "no"), kind in CHANGES_ONLY)
+
+
+def _heartbeat(stated: str | None, *, ask: bool) -> float:
+    """Return --heartbeat [s]; with `ask`, nobody else knows what comes after a silence."""
+    if stated is None and ask:
+        raise InputError(
+            "say when a meter that sends only changes has sent its value again after it was not "
+            "connected: --heartbeat 0s if at once, as a retained message of the broker does, or "
+            "--heartbeat 5min if within five minutes, which are then missing after every silence. "
+            "Otherwise the first change after a silence would show more than one run of what is "
+            "hidden."
+        )
+    return 0.0 if stated is None else parse_length("heartbeat", stated)
 
 
 def _choose(name: str, stated: str | None, words: tuple[str, str], usual: bool) -> bool:
