@@ -276,7 +276,7 @@ PAGE = (
     "plain csv", "plugs empty while off", "overload", "changes in a csv", "json with plugs",
     "ha energy", "ha history without end", "nem12",
 )  # fmt: skip
-PAGE_FIELDS = ("unit", "tz", "register", "meter", "counter", "step", "value_column", "until",
+PAGE_FIELDS = ("unit", "tz", "register", "meter", "counter", "step", "value_column", "start", "end",
                "reading_length", "changes", "stamp", "sheet", "member", "decimal")  # fmt: skip
 
 
