@@ -110,6 +110,22 @@ def outside(values, change):
     return [*early, *rows[24:48], rows[48], rows[48], rows[49], *late, *rows[60:]]
 
 
+def test_missing_periods_outside_are_in_no_note(samples, save):
+    """Of the energy download of Home Assistant; the second one lacks its first period."""
+    text = samples.ha_energy().decode()
+    whole = read_recording(save(text.encode()))
+    first = iso(whole.trace.times[2])
+    meter = next(line for line in text.splitlines() if "grid_consumption" in line)
+    cells = meter.split(",")
+    without = text.replace(meter, ",".join([*cells[:3], "", *cells[4:]]))
+    found = [
+        read_recording(save(one.encode()), ReadOptions(start=first)).public
+        for one in (text, without)
+    ]
+    assert found[0].notes == found[1].notes
+    assert found[0].readings == found[1].readings
+
+
 def test_what_is_outside_decides_nothing(tmp_path):
     """Gaps, missing marks, repeated rows and digits outside of the part are not counted."""
     found = []

@@ -43,6 +43,7 @@ from hushmeter.read.recording import (
     metering_of_sum,
     unit_factor,
 )
+from hushmeter.read.regular_times import cut
 from hushmeter.read.source import (
     SQLITE_CAP,
     MemoryFile,
@@ -103,18 +104,6 @@ def _energy_series(
     """Missing periods of the meter are gaps; a device without a value drew nothing."""
     if not devices and np.isnan(meter).all():
         raise task.error(f"has no row of {METER} with values.")
-    power = np.column_stack([values for _, values in devices]) if devices else None
-    if power is not None:
-        empty = int(np.isnan(power).sum())
-        if empty:
-            task.notes.append(f"{empty} empty periods of devices count as nothing drawn.")
-        power = np.nan_to_num(power)
-    if np.isnan(meter).all() and power is not None:
-        task.notes.append("No grid_consumption: the readings are the sum of the devices.")
-        meter = power.sum(axis=1)
-    there = np.flatnonzero(~np.isnan(meter))
-    if there.size < meter.size:
-        task.notes.append(f"{meter.size - there.size} periods without a reading became gaps.")
     series = Series(
         unix_ns(seconds, task.path),
         meter,
@@ -122,11 +111,23 @@ def _energy_series(
         task.options.unit or "kWh",
         *unit_factor(task.options.unit or "kWh"),
         unique_names([name for name, _ in devices]),
-        power,
+        np.column_stack([values for _, values in devices]) if devices else None,
         repeats="last",
-        found=int(there.size),
         complete=True,
     )
+    cut(task, series, task.part())
+    if series.power is not None:
+        empty = int(np.isnan(series.power).sum())
+        if empty:
+            task.notes.append(f"{empty} empty periods of devices count as nothing drawn.")
+        series.power = np.nan_to_num(series.power)
+    if np.isnan(series.values).all() and series.power is not None:
+        task.notes.append("No grid_consumption: the readings are the sum of the devices.")
+        series.values = series.power.sum(axis=1)
+    there = np.flatnonzero(~np.isnan(series.values))
+    if there.size < series.values.size:
+        lost = series.values.size - there.size
+        task.notes.append(f"{lost} periods without a reading became gaps.")
     series.take(there)
     return series
 
@@ -572,24 +573,26 @@ def _read_statistics(
     # The names come from this module; the number is a parameter.
     query = f"SELECT {start}, {column} FROM {table} WHERE metadata_id = ? ORDER BY {start}"
     rows = _number_rows(task, database.execute(query, (sensor.statistics,)).fetchall(), 2)
-    good = np.isfinite(rows).all(axis=1)
+    rows = rows[np.isfinite(rows[:, 0])]
     kind = "sums" if sensor.counter else "means"
     task.notes.append(f"Statistics of {entity}, {kind} of {length:g} s.")
-    if not good.all():
-        task.notes.append(f"{int((~good).sum())} periods without a value are gaps.")
-    seconds = rows[good, 0] + (length if sensor.counter else 0.0)
-    return Series(
-        unix_ns(seconds, task.path),
-        rows[good, 1],
+    series = Series(
+        unix_ns(rows[:, 0] + (length if sensor.counter else 0.0), task.path),
+        rows[:, 1],
         HOME_ASSISTANT,
         unit,
         factor,
         energy,
         interval_s=length,
         counter=sensor.counter,
-        found=len(rows),
         complete=True,
     )
+    cut(task, series, task.part())
+    series.found, good = series.times.size, np.isfinite(series.values)
+    if not good.all():
+        task.notes.append(f"{int((~good).sum())} periods without a value are gaps.")
+        series.take(np.flatnonzero(good))
+    return series
 
 
 def _state_changes(
