@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -81,6 +81,8 @@ class Metering:
     unsettled : str, optional
         One sentence about what must be stated before these readings may be released; None if
         nothing is open.
+    part : (start, end), optional
+        The part of a file that was read, as times in text or None; None if all of it was read.
 
     Raises
     ------
@@ -101,12 +103,13 @@ class Metering:
     reach: int = 0
     registers: int = 1
     unsettled: str | None = None
+    part: tuple[str | None, str | None] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        for field in ("resolution_w", "register_step_w"):
-            object.__setattr__(self, field, non_negative(field, getattr(self, field)))
-        for field in ("copies", "registers"):
-            object.__setattr__(self, field, whole(field, getattr(self, field)))
+        for name in ("resolution_w", "register_step_w"):
+            object.__setattr__(self, name, non_negative(name, getattr(self, name)))
+        for name in ("copies", "registers"):
+            object.__setattr__(self, name, whole(name, getattr(self, name)))
         object.__setattr__(self, "reach", whole("reach", self.reach, least=0))
         if not self.stretch >= 1:
             raise InputError(f"stretch must be at least 1, got {self.stretch!r}.")
@@ -190,8 +193,8 @@ class Trace:
             "steps": None if steps is None else _ascending(steps, values.size),
             "metering": metering,
         }
-        for field, value in checked.items():
-            object.__setattr__(self, field, value)
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
         truth = "no truth" if self.states is None else f"{self.states.shape[1]} appliances"
@@ -265,7 +268,7 @@ class Trace:
         >>> trace.derive(states=[[False], [True]], names=["kettle"])
         Trace(2 readings, 6 s, from 2024-01-01T00:00:00Z, 1 appliances)
         """
-        return Trace(**{field.name: getattr(self, field.name) for field in fields(self)} | changes)
+        return Trace(**{one.name: getattr(self, one.name) for one in fields(self)} | changes)
 
     def replace_readings(self, readings: ArrayLike) -> Trace:
         """Return a trace with the same times and truth and other readings [W], shape (T,)."""

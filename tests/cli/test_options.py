@@ -26,6 +26,7 @@ from hushmeter.cli.options import (
     takes_reader_options,
     takes_request,
 )
+from hushmeter.cli.output import flag_of
 from hushmeter.errors import DataError, InputError
 from hushmeter.read import ReadOptions
 from hushmeter.releases.request import Request
@@ -143,7 +144,7 @@ def test_a_negative_seed_is_refused_before_anything_else(words, tmp_path, monkey
     assert list(tmp_path.iterdir()) == []
 
 
-FLAGS = {"--" + name.replace("_", "-") for name in READER_OPTIONS}
+FLAGS = {flag_of(name) for name in READER_OPTIONS}
 
 
 @pytest.mark.parametrize("name", ["inspect", "release", "attack", "advise", "battery", "price"])

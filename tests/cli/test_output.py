@@ -190,7 +190,7 @@ def test_quiet_means_quiet(capsys):
         ("state it (`unit=kWh`).", "state it (--unit kWh)."),
         ("name it (`value_column=NAME+NAME`)", "name it (--value-column NAME+NAME)"),
         ("leave `reading_length=` out", "leave --reading-length out"),
-        ("`changes=yes`, with `until=`", "--changes yes, with --until"),
+        ("`changes=yes`, with `end=`", "--changes yes, with --to"),
         ("a `plain` word and x=1", "a `plain` word and x=1"),
     ],
 )

@@ -196,10 +196,10 @@ def test_nothing_is_overwritten(case, tmp_path):
 def test_the_notes_of_the_reader_are_printed(tmp_path):
     rows = [f"sensor.power,{100 + m},2024-01-01T00:{m:02}:00Z" for m in range(30)]
     (tmp_path / "ha.csv").write_text("entity_id,state,last_changed\n" + "\n".join(rows))
-    until = ["--until", "2024-01-01T00:30Z"]
-    inspected = json.loads(run("inspect", tmp_path / "ha.csv", *until, "--json").stdout)
+    part = ["--from", "2024-01-01", "--to", "2024-01-01T00:30Z"]
+    inspected = json.loads(run("inspect", tmp_path / "ha.csv", *part, "--json").stdout)
     assert inspected["notes"]
-    options = ["-e", 1, "--sensitivity", 10, *until]
+    options = ["-e", 1, "--sensitivity", 10, *part]
     done = release(tmp_path, tmp_path / "one.csv", *options, "--json", file="ha.csv")
     assert json.loads(done.stdout)["notes"] == inspected["notes"]
     done = release(tmp_path, tmp_path / "two.csv", *options, file="ha.csv")

@@ -289,3 +289,40 @@ def test_an_absence_at_the_start_is_no_change_of_a_habit():
 
 def test_days_away_that_are_not_found_are_not_passed_over():
     assert any("days away" in reason for reason in states_of(evenings(56)).withheld)
+
+
+def days_of(rng, extra, interval_s, weeks=30):
+    """A home that uses 10 kWh a day, and more between 9:00 and 15:00 on some weekdays [W]."""
+    hours = np.arange(0, weeks * 7 * 24, 1.0)
+    weekday, clock = (hours // 24) % 7, hours % 24
+    load = np.where((clock >= 7) & (clock < 23), 500.0, 150.0)
+    usual = np.repeat(rng.uniform(0.8, 1.2, weeks * 7), 24)
+    watts = usual * load + rng.normal(0, 20, hours.size)
+    for day, more in extra.items():
+        watts += more * ((weekday == day) & (clock >= 9) & (clock < 15))
+    trace = Trace(np.round(watts), 3600.0, "2024-01-01T00:00Z")
+    return trace if interval_s == 3600 else trace.coarsen(interval_s)
+
+
+@pytest.mark.parametrize("interval_s", [3600, 86_400])
+@pytest.mark.parametrize(
+    ("extra", "stated"),
+    [
+        ({0: 8000.0}, False),  # Mondays alone
+        ({5: 4000.0}, False),  # Saturdays alone
+        ({0: 8000.0, 2: 8000.0}, False),  # Mondays and Wednesdays
+        ({5: 1500.0, 6: 1500.0}, True),
+        ({5: 3000.0, 6: 3000.0, 2: 700.0}, True),
+    ],
+)
+def test_what_one_weekday_does_is_no_difference_of_weekends(rng, extra, stated, interval_s):
+    """A car that was charged on Mondays made "weekends .47 times as much"."""
+    found = hm.findings(days_of(rng, extra, interval_s), tz="UTC")
+    if interval_s == 86_400 and len(extra) == 2 and not stated:
+        return  # Sums of days have no events, and two days are as many as a weekend has.
+    assert bool(found.of_kind("weekend")) == stated
+    kinds = [one.kind for one in found.findings]
+    if interval_s == 3600 and not stated:
+        assert {one.evidence["weekday"] for one in found.of_kind("weekly")} == set(extra)
+    if {"weekly", "weekend"} <= set(kinds):
+        assert kinds.index("weekly") < kinds.index("weekend")

@@ -418,8 +418,8 @@ def stated_changes(meter):
     return {
         "changes": "yes",
         "reading_length": meter.interval_s,
-        "since": utc_text(meter.start),
-        "until": utc_text(meter.starts[-1]),
+        "start": utc_text(meter.start),
+        "end": utc_text(meter.starts[-1]),
     }
 
 
@@ -729,11 +729,11 @@ def changes_of(load, meter, step):
     return moments[new], values[new]
 
 
-def until(meter):
+def stated_part(meter):
     return {
         "reading_length": meter.interval_s,
-        "since": utc_text(meter.start),
-        "until": utc_text(meter.starts[-1]),
+        "start": utc_text(meter.start),
+        "end": utc_text(meter.starts[-1]),
         "step": meter.step,
     }
 
@@ -745,7 +745,7 @@ def ha_history(house, meter):
         for t, v in zip(*changes_of(load, meter, meter.step), strict=True):
             rows.append((t, f"sensor.{name}_power,{v:.{meter.places}f},{utc_text(t)}"))
     lines = ["entity_id,state,last_changed", *(text for _, text in sorted(rows))]
-    options = {**until(meter), "value_column": "sensor.house_power"}
+    options = {**stated_part(meter), "value_column": "sensor.house_power"}
     return "history.csv", ("\n".join(lines) + "\n").encode(), options
 
 
@@ -805,7 +805,7 @@ def recorder(house, meter, kind):
     data = database.serialize()
     database.close()
     options = {"meter": f"sensor.house_{kind}", "step": meter.step}
-    return "home.db", data, (until(meter) if kind == "power" else {}) | options
+    return "home.db", data, (stated_part(meter) if kind == "power" else {}) | options
 
 
 def recorder_states(house, meter):

@@ -360,7 +360,7 @@ class RawFile:
         apart = np.diff(times)
         # Multiples of the shortest time are those of a logger that looks at its value now and then.
         at_once = apart.size == 0 or bool((apart % max(apart.min(), 1e-3) > 1e-6).any())
-        until = self.options.until
+        until = self.options.end
         return ChangedRows(self.cells.rows, time, value, series, meter, until, at_once)
 
 

@@ -255,13 +255,15 @@ def test_a_logger_of_changes_as_a_plain_table(tmp_path):
         path = table(
             tmp_path / f"{with_run}.csv", ("timestamp", "watts"), changes_of(still(with_run))
         )
-        assert "state it (--changes yes, with --until)" in refused(path)
-        assert "state the end of the recording (--until" in refused(path, "--changes", "yes")
+        assert "state it (--changes yes, with --from and --to)" in refused(path)
+        assert "state the start and end of the recording (--from, --to with" in refused(
+            path, "--changes", "yes"
+        )
         done = run("inspect", path)
         assert "Before a release:" in done.stdout
-        stated = ("--changes", "yes", "--until", "2024-01-16T00:00Z")
+        stated = ("--changes", "yes", "--from", "2024-01-15", "--to", "2024-01-16")
         found.append(published(path, *stated))
-        trace = read_recording(path, ReadOptions(changes="yes", until="2024-01-16T00:00Z")).trace
+        trace = read_recording(path, ReadOptions(changes="yes", end="2024-01-16T00:00Z")).trace
         np.testing.assert_allclose(trace.readings, still(with_run))
     assert found[0] == found[1]
     assert len(found[0][0]) == DAY + 1
@@ -306,9 +308,9 @@ def test_a_history_needs_its_end(tmp_path):
         watts = np.where(np.arange(DAY) < last, 200, 150)
         path = tmp_path / f"{last}.csv"
         path.write_text(history(changes_of(watts)))
-        assert "its end would be that of a change" in refused(path)
+        assert "its start and end would be that of a change" in refused(path)
         assert "Before a release:" in run("inspect", path).stdout
-        found.append(published(path, "--until", "2024-01-16T00:00Z"))
+        found.append(published(path, "--from", "2024-01-15", "--to", "2024-01-16"))
     assert found[0] == found[1]
     assert len(found[0][0]) == DAY + 1
 
@@ -340,10 +342,10 @@ def test_the_states_of_a_data_base_need_a_start_and_an_end(tmp_path):
         ]
         database.executemany("INSERT INTO states VALUES (?, ?, ?, 1, 1)", rows)
     assert "its start and end would be that of a change" in refused(path)
-    until = ("--until", "2024-01-15T03:00Z")
-    assert "(--since with a time" in refused(path, *until)
-    assert "state a later one (--since)" in refused(path, *until, "--since", "2024-01-15T00:05Z")
-    times, _, count = published(path, *until, "--since", "2024-01-15T01:00Z")
+    until = ("--to", "2024-01-15T03:00Z")
+    assert "(--from with a time" in refused(path, *until)
+    assert "state a later --from." in refused(path, *until, "--from", "2024-01-15T00:05Z")
+    times, _, count = published(path, *until, "--from", "2024-01-15T01:00Z")
     assert times[1].startswith("2024-01-15 01:00")
     assert count == 120
 
@@ -356,7 +358,7 @@ def test_a_counter_of_changes_holds_until_its_next_row(tmp_path):
         "entity_id,state,last_changed\n"
         + "".join(f"sensor.meter_energy,{value},2024-01-15T{clock}:00Z\n" for clock, value in rows)
     )
-    options = ReadOptions(until="2024-01-15T06:00Z")
+    options = ReadOptions(end="2024-01-15T06:00Z")
     np.testing.assert_allclose(read_recording(path, options).watts, [0, 0, 0, 700, 100, 0])
 
 

@@ -60,7 +60,7 @@ def test_broken_energy_downloads(samples, save, old, new, message):
 
 
 def test_history_keeps_the_energy_of_every_cell(samples, save):
-    options = ReadOptions(reading_length="10s", until="2024-01-01T00:02:00Z")
+    options = ReadOptions(reading_length="10s", end="2024-01-01T00:02:00Z")
     found = read_recording(save(samples.ha_history()), options)
     trace = found.trace
     assert found.format == "Home Assistant history CSV"
@@ -132,7 +132,7 @@ def test_nothing_public_depends_on_when_the_load_changed(save):
     quiet = [(f"2024-01-01T{h:02d}:00:00Z", 100 + h) for h in range(0, 24, 3)]
     run = [("2024-01-01T10:13:20Z", 2100), ("2024-01-01T10:17:40Z", 109)]
     away = [("2024-01-01T16:30:00Z", "unavailable"), ("2024-01-01T17:00:00Z", 90)]
-    options = ReadOptions(until="2024-01-02T00:00:00Z")
+    options = ReadOptions(start="2024-01-01", end="2024-01-02")
     found = [
         read_recording(save(changes(*sorted(rows)), f"{i}.csv"), options)
         for i, rows in enumerate(([*quiet, *away], [*quiet, *away, *run]))
@@ -149,7 +149,7 @@ def test_nothing_public_depends_on_when_the_load_changed(save):
 def test_a_fall_of_a_counter_is_a_reset_to_zero(save):
     states = (5.0, 5.5, 0.25, 0.75)
     rows = [(f"2024-01-01T{h:02d}:00:00Z", v) for h, v in enumerate(states)]
-    trace = read_meter(save(changes(*rows, entity="sensor.energy")), until="2024-01-01T03:00:00Z")
+    trace = read_meter(save(changes(*rows, entity="sensor.energy")), end="2024-01-01T03:00:00Z")
     np.testing.assert_allclose(trace.readings, [500, 250, 500])
 
 
@@ -364,7 +364,7 @@ def test_five_minutes_and_means_of_the_recorder(recorder):
 
 
 def test_states_of_the_recorder(recorder):
-    options = ReadOptions(meter="sensor.washer_power", until="2024-01-01T01:00Z")
+    options = ReadOptions(meter="sensor.washer_power", end="2024-01-01T01:00Z")
     found = read_recording(recorder, options)
     assert found.trace.interval_s == 60
     assert found.trace.steps.tolist() == [0, 1, 2, *range(5, 60)]

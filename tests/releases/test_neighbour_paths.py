@@ -19,6 +19,8 @@ from tests.neighbours.cases import HOME, draw_pair
 from tests.neighbours.raw_files import WRITERS, at
 from tests.web.serving import serving, upload
 
+from hushmeter.cli.output import flag_of
+
 FEW, MANY = 1, 40
 SPANS = (("appliance", "run"), ("appliance", "day"))
 RELEASED = (
@@ -42,7 +44,7 @@ def reader_options(fields):
     words = []
     for name, value in fields.items():
         text = f"{value}s" if name == "reading_length" else str(value)
-        words += [f"--{name.replace('_', '-')}", text]
+        words += [flag_of(name), text]
     return words
 
 
@@ -276,7 +278,7 @@ PAGE = (
     "plain csv", "plugs empty while off", "overload", "changes in a csv", "json with plugs",
     "ha energy", "ha history without end", "nem12",
 )  # fmt: skip
-PAGE_FIELDS = ("unit", "tz", "register", "meter", "counter", "step", "value_column", "until",
+PAGE_FIELDS = ("unit", "tz", "register", "meter", "counter", "step", "value_column", "start", "end",
                "reading_length", "changes", "stamp", "sheet", "member", "decimal")  # fmt: skip
 
 

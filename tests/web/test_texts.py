@@ -84,7 +84,7 @@ def found():
         for wish in ("kettle", "evenings"):
             promise = hm.Request(hide=wish).as_calendar(facts).resolve(facts)
             left = what_is_left(trace, promise, releases=1, rng=seed)
-            after = [re.sub(r"^(Gone|Still there)[.:] ", "", one.after) for one in left]
+            after = [re.sub(r"^(Gone|Uncertain|Still there)[.:] ", "", one.after) for one in left]
             sentences |= {text[0].upper() + text[1:] for text in after}
     return sorted(sentences)
 

@@ -45,7 +45,7 @@ HEADER = """\
 EXPLAIN = rare_option(help="Print which rule decided about columns, unit, zone and rows.")
 REDACT = rare_option(help="Write a sample without identities and with scaled values to -o.")
 
-LEARN_OPTIONS = ("time_column", "unit", "tz", "building")
+LEARN_OPTIONS = ("time_column", "unit", "tz", "building", "start", "end")
 """Options of the reader that a data set may need."""
 
 
@@ -332,10 +332,6 @@ def learn(
     appliance: Annotated[
         list[str] | None, typer.Option(help="Only this circuit; may be repeated.")
     ] = None,
-    start: Annotated[
-        str | None, typer.Option("--from", help="First time to use, ISO 8601.")
-    ] = None,
-    end: Annotated[str | None, typer.Option("--to", help="End of the period, ISO 8601.")] = None,
     denoised: Annotated[
         bool | None,
         typer.Option(
@@ -391,7 +387,7 @@ def learn(
     Example: hushmeter learn redd/house1 ukdale/house2 --population -o population.npz
     """
     from hushmeter.files import refuse_overwrite
-    from hushmeter.learn.homes import Rule, learn_home, select_period
+    from hushmeter.learn.homes import Rule, learn_home
     from hushmeter.read import read_home_recording
 
     _refuse_unused(context, population, segment)
@@ -413,31 +409,29 @@ def learn(
     for suffix in (".toml", ".png", ".svg", ".csv"):
         refuse_overwrite(output.with_suffix(suffix), force)
     recording = read_home_recording(datasets[0], options)
-    trace = select_period(recording.trace, start, end)
     learnt = learn_home(
-        trace,
+        recording.trace,
         denoised=bool(denoised) or recording.mains != "metered",
         rule=rule,
         appliances=appliance or None,
         name=output.stem,
     )
     learnt.home.save(output, force=force)
-    files = [str(output), *_draw_circuits(learnt, trace, output, force)]
+    files = [str(output), *_draw_circuits(learnt, recording.trace, output, force)]
     if json:
         print_json({**_describe(learnt, recording), "files": files})
     else:
-        _report(learnt, trace, recording, files)
+        _report(learnt, recording, files)
 
 
 def _refuse_unused(context: typer.Context, population: bool, segment: str | None) -> None:
     """Refuse options that have no use for what is learnt."""
-    home = ("appliance", "start", "end")
     rule = ("denoised", "threshold", "min_on", "min_off", "quantile")
     if population:
-        unused = repeat_given(context, *home, *rule, "segment")
+        unused = repeat_given(context, "appliance", "start", "end", *rule, "segment")
         wanted = "--population"
     elif segment is not None:
-        unused = repeat_given(context, *home, "parameter", *LEARN_OPTIONS)
+        unused = repeat_given(context, "appliance", "parameter", *LEARN_OPTIONS)
         wanted = "--segment"
     else:
         unused, wanted = repeat_given(context, "parameter"), "a home"
@@ -529,11 +523,12 @@ def _describe(learnt: LearntHome, recording: Recording) -> dict[str, Any]:
     }
 
 
-def _report(learnt: LearntHome, trace: Trace, recording: Recording, files: list[str]) -> None:
+def _report(learnt: LearntHome, recording: Recording, files: list[str]) -> None:
     """Print the result, and how it differs from a flat rule."""
     from hushmeter.errors import DataError
     from hushmeter.learn.homes import FLAT_RULE, compare_rules, learn_home
 
+    trace = recording.trace
     typer.echo(f"{recording.format}; meter: {learnt.mains}; {learnt.rule}.")
     print_table(
         f"{len(learnt.home)} appliances from {len(trace)} readings of {trace.interval_s:g} s",

@@ -19,11 +19,13 @@ from hushmeter.cli.options import (
     JSON,
     LEDGER,
     OPEN,
+    READER_OPTIONS,
     STREAM,
     LogFormat,
     as_rare,
     check_seed,
     clamp_in_ledger,
+    file_option,
     parse_length,
     rare_option,
     takes_reader_options,
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
     from hushmeter.releases.request import Request
 
 
-@takes_reader_options("unit", "tz", "changes", "until")
+@takes_reader_options("unit", "tz", "changes")
 @takes_request(every="1h", unless="watch", rare=("purpose", "span", "table"))
 def live(
     *,
@@ -85,6 +87,9 @@ def live(
     readings: Annotated[
         str | None,
         rare_option(help="Whether a reading is one of samples (MQTT, P1) or of means (CSV)."),
+    ] = None,
+    until: Annotated[
+        str | None, file_option("--until", help="End of the readings, as 2024-02-01T00:00Z.")
     ] = None,
     online: Annotated[
         str | None,
@@ -169,14 +174,14 @@ def live(
     marked = simulation or seed is not None
     kind = payload or ("dsmr" if source.startswith("dsmr") else "csv" if is_file else "number")
     parse = make_parser(kind, PayloadOptions(options.unit or "W", zone, time_path, marked))
-    until = _end_of_readings(options.until, zone, ends=once or source == "-")
+    last = _end_of_readings(until, zone, ends=once or source == "-")
     times = None
     # A stream that has begun goes on, whatever its file begins with now.
     if is_file and source != "-" and (once or not state.exists()):
         times = read_times(source, kind, parse, grows=not once)
     hold = _sends_changes(options.changes, kind, marked, times, interval_s)
     # The next change of a file that grows is no clock.
-    is_clock = is_file and (once or until is not None or not hold)
+    is_clock = is_file and (once or last is not None or not hold)
     by_readings = _choose("clock", clock, ("readings", "system"), is_clock)
     # A change is reported within one interval, so it counts as a sample does.
     samples = hold or _choose("readings", readings, ("samples", "means"), not is_file)
@@ -190,7 +195,7 @@ def live(
         seed=seed,
         simulation=simulation,
     )
-    terms.refuse_learnt(*_span(times, until))
+    terms.refuse_learnt(*_span(times, last))
     log = Log(lambda sentence: typer.echo(f"hushmeter: {sentence}", err=True))
     with State(state, terms.describe()) as kept:
         account = None
@@ -200,7 +205,7 @@ def live(
         service = Service(
             terms,
             kept,
-            Feed(opened, parse, by_readings, until),
+            Feed(opened, parse, by_readings, last),
             [open_sink(place, terms, kept, kind=file_format, log=log) for place in to],
             account=account,
             log=log,
@@ -374,7 +379,7 @@ def _show(shown: dict[str, Any]) -> None:
     print_sentences(*shown["sentences"])
 
 
-@takes_reader_options()
+@takes_reader_options(*(name for name in READER_OPTIONS if name not in ("start", "end")))
 def replay(
     *,
     file: Annotated[Path, FILE],

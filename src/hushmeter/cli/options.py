@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 
+from hushmeter.cli.output import flag_of
 from hushmeter.errors import DataError, InputError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ RANGE_VALUES = 200
 
 
 READER_OPTIONS: dict[str, Any] = {
-    name: file_option(f"--{name.replace('_', '-')}", help=text)
+    name: file_option(flag_of(name), help=text)
     for name, text in {
         "time_column": "Column of the times.",
         "value_column": "Column (or entity) of the meter.",
@@ -174,8 +175,8 @@ READER_OPTIONS: dict[str, Any] = {
         "step": "Step to which the meter rounds, in the unit of its values.",
         "reading_length": "Length of a reading of a change history: 1min.",
         "changes": "Whether a row is there only where the value changed: yes or no.",
-        "since": "Start of a history of changes, as 2024-01-01T00:00Z.",
-        "until": "End of a history of changes, as 2024-02-01T00:00Z.",
+        "start": "Read only from this date or time on, such as 2024-01-01.",
+        "end": "Read only up to, and not including, this date or time.",
         "sheet": "Which sheet of a workbook, or list of a JSON file, if several.",
         "member": "Which file, if an archive has several.",
         "decimal": "Decimal mark of the numbers: point or comma.",
@@ -220,9 +221,7 @@ def takes_fields(
 def repeat_options(options: ReadOptions, names: Iterable[str] = tuple(READER_OPTIONS)) -> str:
     """Return the reader options that were given, as text for the next command."""
     given = [(name, getattr(options, name)) for name in names]
-    return "".join(
-        f" --{name.replace('_', '-')} {quote(str(value))}" for name, value in given if value
-    )
+    return "".join(f" {flag_of(name)} {quote(str(value))}" for name, value in given if value)
 
 
 def repeat_given(context: typer.Context, *names: str) -> str:

@@ -34,9 +34,14 @@ FILE_WIDTH = 10_000
 """Columns of a table that goes to a file or a pipe, so that no cell is cut."""
 
 
+def flag_of(field: str) -> str:
+    """The option of a field of `ReadOptions`."""
+    return {"start": "--from", "end": "--to"}.get(field, f"--{field.replace('_', '-')}")
+
+
 def with_flags(sentence: str) -> str:
     """A sentence of the library in which `unit=kWh` is written as --unit kWh."""
-    return OPTION.sub(lambda m: f"--{m[1].replace('_', '-')} {m[2]}".rstrip(), sentence)
+    return OPTION.sub(lambda m: f"{flag_of(m[1])} {m[2]}".rstrip(), sentence)
 
 
 def print_sentences(*sentences: str) -> None:

@@ -27,7 +27,7 @@ from hushmeter.learn.habits import (
     length,
     slot_length,
 )
-from hushmeter.trace import SECONDS_PER_HOUR
+from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR
 
 FEW_STEPS = 200  # Loops of fewer steps are not compiled
 FINE_S = 30.0
@@ -423,6 +423,29 @@ def find_car(blocks: Runs, interval_s: float, days: float) -> Runs | None:
     return None
 
 
+CHARGE_SHARE, SHORTEST_CHARGE_S = 0.7, 3600.0
+"""Share of the power of a car, above the median of the home, that lasts as long as it charges, and
+its shortest time [s]."""
+
+
+def find_charges(grid: Grid, power: float) -> Runs:
+    """Return all stretches in which a car of a known power is charged.
+
+    The blocks that show its power are level and alone. While it charges, others may run too.
+    """
+    above = np.nan_to_num(grid.watts - np.nanmedian(grid.watts))
+    ends = np.flatnonzero(np.diff(above >= CHARGE_SHARE * power, prepend=False, append=False))
+    first, stop = ends[::2], ends[1::2]
+    # The car begins and ends within a slot.
+    energy = np.cumsum(np.pad(np.clip(above, 0, power), (2, 1))) * grid.step_s
+    duration = (energy[stop + 2] - energy[first]) / power
+    start = grid.local[first]
+    end = start + (stop - first) * grid.step_s
+    even, alone = np.zeros(first.size), np.ones(first.size, np.bool_)
+    runs = Runs(start, end, np.full(first.size, power), duration, even, alone)
+    return runs.take(duration >= SHORTEST_CHARGE_S)
+
+
 def find_level_blocks(blocks: Runs) -> Runs:
     """Return the long level blocks of 3.0–4.1 kW, which have several possible causes."""
     low, high = LEVEL_BAND_W
@@ -480,11 +503,11 @@ def find_long_blocks(readings: LocalReadings) -> Search:
     car = find_car(blocks, readings.interval_s, readings.days)
     found = []
     if car is not None:
-        found.append(
-            _block_finding(
-                readings, car, "car-charger", "A car is charged with {watts} for {length}"
-            )
+        charges = find_charges(
+            readings.grid(slot_length(readings.interval_s)), float(np.median(car.power))
         )
+        words = "A car is charged with {watts} for {length}"
+        found.append(_block_finding(readings, charges, "car-charger", words))
     level = find_level_blocks(blocks)
     if len(level) >= FEWEST_BLOCKS:
         words = (
@@ -498,6 +521,7 @@ def find_long_blocks(readings: LocalReadings) -> Search:
 def _block_finding(readings: LocalReadings, runs: Runs, kind: str, words: str) -> Finding:
     power, duration = float(np.median(runs.power)), float(np.median(runs.duration))
     evidence = _run_evidence(runs, power, duration, readings.days)
+    evidence["days"] = int(np.unique(runs.start // SECONDS_PER_DAY).size)
     filled = _words(power, duration, evidence, readings.days)
     text = f"{words}: {{count}}, {{rate}}, {{hour}}.".format(**filled)
     return Finding(kind, text, evidence, "sure", _marks(readings, runs))
@@ -556,6 +580,18 @@ DESCRIPTIONS = {
     ),
 }  # fmt: skip
 """Certainty and sentence of the classes of loads, in the order of the findings."""
+
+
+CONCERNED: dict[str, tuple[str, ...]] = {
+    "kettle": ("kettle",),
+    "shower": ("electric shower",),
+    "fridge": ("fridge", "freezer", "fridge-freezer"),
+    "hvac": ("air conditioner", "heat pump", "portable heater"),
+    "short-heat": ("microwave", "toaster", "hair dryer"),
+    "thermostat": ("oven", "tumble dryer", "hob"),
+    "car-charger": ("car charger",),
+}
+"""Entries of the catalogue that a kind of finding may concern. They are highlighted, not ticked."""
 
 
 def _run_evidence(runs: Runs, power: float, duration: float, days: float) -> dict[str, Any]:

@@ -589,11 +589,18 @@ def _change_of_load(days: Days, load: Repeats, lived: BoolArray) -> list[Finding
 def _calendar(
     readings: LocalReadings, rhythm: Rhythm | None, *, forced: bool = False
 ) -> list[Finding]:
-    """Return weekends, weekly events and the ratio of seasons."""
-    found = _weekends(readings, forced=forced) if readings.interval_s <= SECONDS_PER_DAY else []
+    """Return weekly events, weekends and the ratio of seasons.
+
+    What one weekday does every week is no difference of weekends: weekly events come first, and
+    weekends are compared without them too.
+    """
+    found = []
     if readings.interval_s <= SECONDS_PER_HOUR:
         away = np.zeros(0, np.int64) if rhythm is None else _away_dates(rhythm)
         found += weekly_events(readings, away)
+    if readings.interval_s <= SECONDS_PER_DAY and not readings.solar:
+        known = {one.evidence["weekday"] for one in found}
+        found += _weekends(readings, known & set(range(5)), forced=forced)
     year = season(readings)
     if year is not None:
         high, low = (
@@ -605,13 +612,25 @@ def _calendar(
     return found
 
 
-def _weekends(readings: LocalReadings, *, forced: bool) -> list[Finding]:
+SINGLE_DAY = 0.5
+"""Share of a difference of weekends that must be left without any single weekday. In 150 simulated
+homes other than the scored ones, differences that an event made keep at most 0.44, others 0.72."""
+
+
+def _weekends(readings: LocalReadings, events: set[int], *, forced: bool) -> list[Finding]:
+    """Compare weekends with working days, unless a weekday, or those with events, differ alone."""
     grid = readings.grid(SECONDS_PER_DAY)
     known = np.isfinite(grid.watts)
-    working = (grid.first + np.flatnonzero(known) + 3) % 7 < 5
-    found = None if readings.solar else weekends(grid.watts[known], working, forced=forced)
+    watts = grid.watts[known]
+    weekdays = (grid.first + np.flatnonzero(known) + 3) % 7
+    found = weekends(watts, weekdays < 5, forced=forced)
     if found is None:
         return []
+    for left_out in () if forced else (events, *({day} for day in range(7))):
+        rest = ~np.isin(weekdays, list(left_out))
+        left = weekends(watts[rest], weekdays[rest] < 5, forced=True)
+        if left is None or np.log(left["ratio"]) / np.log(found["ratio"]) < SINGLE_DAY:
+            return []
     text = (
         f"At weekends the home uses {found['ratio']:.2g} times as much as on working days "
         f"({0.024 * found['watts']:.3g} and {0.024 * found['working_watts']:.3g} kWh a day)."

@@ -20,7 +20,9 @@ from pathlib import Path
 import numpy as np
 
 from hushmeter.checks import BoolArray, FloatArray, IntArray
+from hushmeter.clock import SECOND
 from hushmeter.errors import DataError
+from hushmeter.read.part import Part
 from hushmeter.read.recording import Chooser, Recording, Task, metering_of_sum
 from hushmeter.read.source import refuse_faults, refuse_outside
 from hushmeter.read.times import as_numpy
@@ -203,6 +205,9 @@ def align(
     step_w: float = 0.0,
 ) -> Recording:
     """Mains (added up) and circuits on one grid of `interval_s` seconds."""
+    part = task.part()
+    length = round(max(hold_s, interval_s) * SECOND)
+    mains, circuits = (_cut(task, one, part, length) for one in (mains, circuits))
     everything = [*mains, *circuits]
     start, cells = _span(task, everything, interval_s)
     hold = round(hold_s / interval_s)
@@ -238,7 +243,25 @@ def align(
         readings=max(everything[i].seconds.size + everything[i].dropped for i in outer),
         notes=tuple(task.notes),
         mains="metered" if mains else "sum of sub-meters",
-    )
+    ).within(task, part)
+
+
+def _cut(task: Task, channels: Sequence[Channel], part: Part, length: int) -> Sequence[Channel]:
+    """The samples of some channels within a part; a sample counts for a length [ns]."""
+    if not part:
+        return channels
+    found = []
+    for channel in channels:
+        times = np.rint(channel.seconds * SECOND).astype(np.int64)
+        part.refuse_wider(task.error, int(times[0]), int(times[-1]), length)
+        inside = part.holds(times, times + 1)
+        if not inside.any():
+            raise task.error(
+                f"has no sample of {channel.name} {part}: choose a longer part (`end=`)."
+            )
+        seconds, watts = channel.seconds[inside], channel.watts[inside]
+        found.append(replace(channel, seconds=seconds, watts=watts, dropped=0))
+    return found
 
 
 def _copies(channel: Channel, start: float, cells: int, interval_s: float, hold: int) -> int:

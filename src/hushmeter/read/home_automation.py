@@ -34,6 +34,7 @@ from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.clock import SECOND
 from hushmeter.errors import DataError
 from hushmeter.read.headers import missing_marks, read_meaning
+from hushmeter.read.part import Part
 from hushmeter.read.recording import (
     ENERGY_UNITS,
     POWER_UNITS,
@@ -42,6 +43,7 @@ from hushmeter.read.recording import (
     metering_of_sum,
     unit_factor,
 )
+from hushmeter.read.regular_times import cut
 from hushmeter.read.source import (
     SQLITE_CAP,
     MemoryFile,
@@ -102,18 +104,6 @@ def _energy_series(
     """Missing periods of the meter are gaps; a device without a value drew nothing."""
     if not devices and np.isnan(meter).all():
         raise task.error(f"has no row of {METER} with values.")
-    power = np.column_stack([values for _, values in devices]) if devices else None
-    if power is not None:
-        empty = int(np.isnan(power).sum())
-        if empty:
-            task.notes.append(f"{empty} empty periods of devices count as nothing drawn.")
-        power = np.nan_to_num(power)
-    if np.isnan(meter).all() and power is not None:
-        task.notes.append("No grid_consumption: the readings are the sum of the devices.")
-        meter = power.sum(axis=1)
-    there = np.flatnonzero(~np.isnan(meter))
-    if there.size < meter.size:
-        task.notes.append(f"{meter.size - there.size} periods without a reading became gaps.")
     series = Series(
         unix_ns(seconds, task.path),
         meter,
@@ -121,20 +111,29 @@ def _energy_series(
         task.options.unit or "kWh",
         *unit_factor(task.options.unit or "kWh"),
         unique_names([name for name, _ in devices]),
-        power,
+        np.column_stack([values for _, values in devices]) if devices else None,
         repeats="last",
-        found=int(there.size),
         complete=True,
     )
+    cut(task, series, task.part())
+    if series.power is not None:
+        empty = int(np.isnan(series.power).sum())
+        if empty:
+            task.notes.append(f"{empty} empty periods of devices count as nothing drawn.")
+        series.power = np.nan_to_num(series.power)
+    if np.isnan(series.values).all() and series.power is not None:
+        task.notes.append("No grid_consumption: the readings are the sum of the devices.")
+        series.values = series.power.sum(axis=1)
+    there = np.flatnonzero(~np.isnan(series.values))
+    if there.size < series.values.size:
+        lost = series.values.size - there.size
+        task.notes.append(f"{lost} periods without a reading became gaps.")
     series.take(there)
     return series
 
 
 def read_history(task: Task) -> Series:
-    """One sensor of a history, over regular intervals; see `change_series`.
-
-    Home Assistant writes the state at the start of the download as the first row.
-    """
+    """One sensor of a history, over regular intervals; see `change_series`."""
     rows = csv_rows(task.path)
     header = [name.strip("\ufeff ").lower() for name in _header(rows)]
     entity, state, when = (header.index(n) for n in ("entity_id", "state", "last_changed"))
@@ -223,9 +222,8 @@ class Changes:
     values: FloatArray
     unit: str  # A unit of power, or of energy for the values of a counter
     format: str
-    # True if the first row is the value at the start of the recording, and not a change
-    begins: bool = True
     added: int = 1  # Columns or registers that a value is the sum of
+    zone: str | None = None  # Time zone of the home, where the file states it
 
 
 def change_series(task: Task, changes: Changes) -> Series:
@@ -236,8 +234,9 @@ def change_series(task: Task, changes: Changes) -> Series:
     """
     factor, energy = unit_factor(changes.unit)
     interval = task.options.interval_s or (ENERGY_INTERVAL_S if energy else POWER_INTERVAL_S)
-    seconds, values = _ordered(task, changes)
-    begin, end = _begin(task, seconds), _end(task, seconds)
+    part = task.part(changes.zone)
+    seconds, values = _ordered(task, changes, part)
+    begin, end = _bounds(seconds, part)
     if (end - begin) / interval > MAX_CELLS:
         raise task.error(f"would give more than {MAX_CELLS} readings of {interval:g} s.")
     find = _rises if energy else _means
@@ -247,7 +246,7 @@ def change_series(task: Task, changes: Changes) -> Series:
             f": no interval of {interval:g} s is covered whole; state a shorter one "
             "(`reading_length=10s`)."
         )
-    _note_changes(task, changes, interval, energy)
+    _note_changes(task, changes, interval, energy, int(np.isnan(values).sum()))
     step = task.options.step_size or (1.0 if energy else 0.0)
     scale = factor * (3600 / interval if energy else 1.0)
     return Series(
@@ -260,35 +259,34 @@ def change_series(task: Task, changes: Changes) -> Series:
         interval_s=interval,
         found=int(cells.size),
         complete=True,
-        unsettled=_open_ends(task, changes),
+        zone=changes.zone,
+        unsettled=_open_ends(task, part),
+        is_cut=True,
         metering=metering_of_sum(step * scale, changes.added, counter=energy),
     )
 
 
-def _note_changes(task: Task, changes: Changes, interval: float, energy: bool) -> None:
+def _note_changes(task: Task, changes: Changes, interval: float, energy: bool, absent: int) -> None:
     """Note how the readings were made, and how often the sensor was unavailable."""
     over = "rises" if energy else "means"
     task.notes.append(
         f"{changes.name}: a value holds until the next row; {over} over {interval:g} s."
     )
-    absent = int(np.isnan(changes.values).sum())
     if absent:
         often = "once" if absent == 1 else f"{absent} times"
         task.notes.append(f"The sensor was unavailable {often}; these times are gaps.")
 
 
-def _open_ends(task: Task, changes: Changes) -> str | None:
+def _open_ends(task: Task, part: Part) -> str | None:
     """The sentence about a start or an end that only a change shows; None if both are stated."""
-    wanted = {"start": changes.begins or task.options.since, "end": task.options.until}
-    missing = [end for end, stated in wanted.items() if not stated]
+    missing = [end for end in ("start", "end") if getattr(part, end) is None]
     if not missing:
         return None
     named = " and ".join(missing)
-    fields = ", ".join({"start": "`since=`", "end": "`until=`"}[end] for end in missing)
     return (
         f"{task.path} holds changes only, so its {named} would be that of a change, which depends "
-        f"on the readings: state the {named} of the recording ({fields} with a time such as "
-        "2024-02-01T00:00Z)."
+        f"on the readings: state the {named} of the recording "
+        f"({', '.join(f'`{end}=`' for end in missing)} with a time such as 2024-02-01T00:00Z)."
     )
 
 
@@ -306,37 +304,37 @@ def moment(task: Task, text: str, place: int = 0) -> float:
         raise task.error(f": {text[:40]!r} is not a time{where}.") from None
 
 
-def _begin(task: Task, seconds: FloatArray) -> float:
-    """The start of the recording [s]: as stated, or the first row."""
-    if task.options.since is None:
-        return float(seconds[0])
-    begin = moment(task, task.options.since)
-    if begin < seconds[0]:
-        raise task.error(
-            f"has no value at the stated start {task.options.since}: state a later one (`since=`)."
-        )
-    return begin
-
-
-def _end(task: Task, seconds: FloatArray) -> float:
-    """The end of the recording [s]: as stated, or the hour before the last change."""
-    if task.options.until is not None:
-        end = moment(task, task.options.until)
-        if end <= seconds[0]:
-            raise task.error(f"begins after the stated end {task.options.until}.")
-        return end
+def _bounds(seconds: FloatArray, part: Part) -> tuple[float, float]:
+    """Start and end of the recording [s]: as stated, or the first row and the hour of the last."""
     hour = float(np.floor(seconds[-1] / 3600) * 3600)
-    return hour if hour > seconds[0] else float(seconds[-1])
+    begin, end = float(seconds[0]), hour if hour > seconds[0] else float(seconds[-1])
+    return (
+        begin if part.start is None else part.start / SECOND,
+        end if part.end is None else part.end / SECOND,
+    )
 
 
-def _ordered(task: Task, changes: Changes) -> tuple[FloatArray, FloatArray]:
-    """Ascending times; of equal ones the last row counts."""
+def _ordered(task: Task, changes: Changes, part: Part) -> tuple[FloatArray, FloatArray]:
+    """Ascending times; of equal ones the last row counts.
+
+    Of what is outside of the part, only the value that holds at its start is kept.
+    """
     order = np.argsort(changes.seconds, kind="stable")
     seconds, values = changes.seconds[order], changes.values[order]
     last = np.append(np.diff(seconds) > 0, True)
     seconds, values = seconds[last], values[last]
     if seconds.size < 2:
         raise task.error("has a single change of state; two are needed.")
+    if part.start is not None and part.start < seconds[0] * SECOND:
+        raise task.error(f"has no value at the stated start ({part}): state a later `start=`.")
+    if part.end is not None and part.end <= seconds[0] * SECOND:
+        raise task.error(f"begins after the stated end ({part}): state a later `end=`.")
+    first, stop = 0, seconds.size
+    if part.start is not None:
+        first = int(np.searchsorted(seconds, part.start / SECOND, side="right")) - 1
+    if part.end is not None:
+        stop = int(np.searchsorted(seconds, part.end / SECOND, side="right"))
+    seconds, values = seconds[first:stop], values[first:stop]
     if seconds[0] < 0 or seconds[-1] >= LATEST:
         raise task.error("has times outside 1970 … 2200.")
     if np.nanmax(np.abs(values), initial=0.0) > 1e12:
@@ -514,9 +512,8 @@ def _read_home_assistant(task: Task, database: sqlite3.Connection, tables: set[s
     if not sensor.states:
         raise task.error(f"has only statistics of {entity}: choose `reading_length=1h` or 5min.")
     seconds, values = _state_changes(task, database, entity)
-    # Old rows are deleted, so that the first one is a change.
     unit, name = task.options.unit or sensor.unit, f"Entity {entity}"
-    changes = Changes(name, seconds, values, unit, HOME_ASSISTANT, begins=False)
+    changes = Changes(name, seconds, values, unit, HOME_ASSISTANT)
     return change_series(task, changes)
 
 
@@ -576,24 +573,26 @@ def _read_statistics(
     # The names come from this module; the number is a parameter.
     query = f"SELECT {start}, {column} FROM {table} WHERE metadata_id = ? ORDER BY {start}"
     rows = _number_rows(task, database.execute(query, (sensor.statistics,)).fetchall(), 2)
-    good = np.isfinite(rows).all(axis=1)
+    rows = rows[np.isfinite(rows[:, 0])]
     kind = "sums" if sensor.counter else "means"
     task.notes.append(f"Statistics of {entity}, {kind} of {length:g} s.")
-    if not good.all():
-        task.notes.append(f"{int((~good).sum())} periods without a value are gaps.")
-    seconds = rows[good, 0] + (length if sensor.counter else 0.0)
-    return Series(
-        unix_ns(seconds, task.path),
-        rows[good, 1],
+    series = Series(
+        unix_ns(rows[:, 0] + (length if sensor.counter else 0.0), task.path),
+        rows[:, 1],
         HOME_ASSISTANT,
         unit,
         factor,
         energy,
         interval_s=length,
         counter=sensor.counter,
-        found=len(rows),
         complete=True,
     )
+    cut(task, series, task.part())
+    series.found, good = series.times.size, np.isfinite(series.values)
+    if not good.all():
+        task.notes.append(f"{int((~good).sum())} periods without a value are gaps.")
+        series.take(np.flatnonzero(good))
+    return series
 
 
 def _state_changes(

@@ -8,7 +8,8 @@ fill a `Series`, and `hushmeter.read.regular_times` computes the `PublicFacts` f
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import date
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -18,6 +19,7 @@ import numpy as np
 from hushmeter.checks import FloatArray, IntArray, one_of, positive, seconds
 from hushmeter.clock import check_zone
 from hushmeter.errors import DataError, HushmeterError, InputError
+from hushmeter.read.part import Part, read_time
 from hushmeter.trace import Metering, Trace
 
 POWER_UNITS = {"w": 1.0, "kw": 1e3, "mw": 1e6, "va": 1.0, "kva": 1e3}
@@ -64,8 +66,10 @@ class ReadOptions:
     changes : {"yes", "no"}, optional
         Whether a table has a row only where the value changed. "no" states that rows which lack
         are missing for reasons that do not depend on the readings.
-    since, until : str, optional
-        Start and end of a recording of changes, as ISO 8601 times with a zone.
+    start, end : str or date, optional
+        The part of the file that is read: from `start` on, and up to but not including `end`. A
+        date means its midnight, and it and a time without an offset belong to the time zone of the
+        file (UTC if none is known). Both are needed to release a recording of changes.
     decimal : {"point", "comma"}, optional
         The decimal mark of a text table.
     sheet : str, optional
@@ -86,8 +90,8 @@ class ReadOptions:
     step: float | str | None = None
     reading_length: float | str | None = None
     changes: str | None = None
-    since: str | None = None
-    until: str | None = None
+    start: str | date | None = None
+    end: str | date | None = None
     decimal: str | None = None
     sheet: str | None = None
     member: str | None = None
@@ -105,6 +109,8 @@ class ReadOptions:
             object.__setattr__(self, "reading_length", length)
         if self.step is not None:
             object.__setattr__(self, "step", positive("step", _number("step", self.step)))
+        for name in ("start", "end"):
+            read_time(name, getattr(self, name))
 
     @property
     def is_counter(self) -> bool | None:
@@ -185,6 +191,10 @@ class Task:
         """The refusal of the file: its name, and what is wrong with it."""
         return DataError(f"{self.path}{text}" if text.startswith(":") else f"{self.path} {text}")
 
+    def part(self, zone: str | None = None) -> Part:
+        """The part of a file of a time zone that is read."""
+        return Part.of(self.options.start, self.options.end, self.options.tz or zone or "UTC")
+
     def chooser(self, noun: str, option: str, error: type[HushmeterError] = DataError) -> Chooser:
         """A chooser between several series of the file."""
         return Chooser(self.path, noun, option, error)
@@ -253,6 +263,7 @@ class Series:
     reach: int = 0  # Further readings that a change can move; see `Metering`
     # What must be stated before a release, where the reader knows it; see `Metering`
     unsettled: str | None = None
+    is_cut: bool = False  # True if what is outside of the part that is read was left out
 
     def take(self, rows: IntArray | slice) -> None:
         """Keep only these rows, in this order."""
@@ -384,6 +395,28 @@ class Recording:
             steps=facts.steps,
             metering=facts.metering,
         )
+
+    def within(self, task: Task, part: Part) -> Recording:
+        """The recording of a part, without a first or a last reading that is only partly in it."""
+        if not part:
+            return self
+        facts = self.public
+        first, stop = (int(side.astype(np.int64)) for side in (facts.start, facts.end))
+        lead, tail = (not part.holds(np.array(side), np.array(side)) for side in (first, stop))
+        kept = slice(int(lead), len(self.watts) - int(tail))
+        if kept.start >= kept.stop:
+            raise task.error(f"has no whole reading {part}: choose a longer part (`end=`).")
+        cut = self.trace[kept]
+        last = cut.times[-1] + np.timedelta64(round(cut.interval_s * 1e9), "ns")
+        public = replace(
+            facts,
+            start=cut.start,
+            end=last if tail else facts.end,
+            steps=cut.steps,
+            notes=(*facts.notes, f"Only the part {part} was read."),
+            metering=replace(facts.metering, part=part.written),
+        )
+        return Recording(public, cut.readings, cut.power, self.remarks)
 
     @property
     def format(self) -> str:

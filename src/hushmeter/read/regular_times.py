@@ -17,6 +17,7 @@ from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.clock import SECOND, changes_clock
 from hushmeter.errors import DataError
 from hushmeter.formatting import count_of, short_duration
+from hushmeter.read.part import Part
 from hushmeter.read.recording import (
     PublicFacts,
     Recording,
@@ -95,6 +96,8 @@ class Placement:
 
 def assemble(task: Task, series: Series) -> Recording:
     """Put a raw series at regular times."""
+    part = task.part(series.zone)
+    cut(task, series, part)
     found = series.times.size if series.found is None else series.found
     if series.repeats == "equal":
         refuse_differing(task, series)
@@ -125,7 +128,33 @@ def assemble(task: Task, series: Series) -> Recording:
         notes=tuple(task.notes),
         metering=_metering(task, series, placed),
     )
-    return Recording(public, watts, power, tuple(task.private))
+    return Recording(public, watts, power, tuple(task.private)).within(task, part)
+
+
+def cut(task: Task, series: Series, part: Part) -> None:
+    """Leave out the rows that are not wholly in a part, before anything is counted.
+
+    Without lengths of their own, rows are taken by the moment that they name; `Recording.within`
+    leaves out a reading that such a moment does not show to be outside.
+    """
+    times = series.times
+    if not part or series.is_cut or times.size == 0:
+        return
+    apart, stated = np.diff(np.unique(times)), series.interval_s or task.options.interval_s
+    usual = round(stated * SECOND) if stated else int(np.median(apart)) if apart.size else 1
+    own = np.full(times.size, 0 if series.counter else 1)
+    margin = 0 if series.counter else usual - 1
+    if series.durations is not None:
+        own, margin = np.rint(series.durations * SECOND).astype(np.int64), 0
+    before = series.stamp == "end"
+    starts = times - own if before else times
+    ends = starts + own
+    begin, end = int(starts.min()) - margin * before, int(ends.max()) + margin * (not before)
+    part.refuse_wider(task.error, begin, end, usual)
+    series.take(np.flatnonzero(part.holds(starts, ends)))
+    if series.times.size == 0:
+        raise task.error(f"has no whole reading {part}: choose a longer part (`end=`).")
+    series.found, series.is_cut = None, True
 
 
 def place(task: Task, timing: Timing) -> Placement:
@@ -637,8 +666,8 @@ def _metering(task: Task, series: Series, placed: Placement) -> Metering:
     if unsettled is None and not series.complete and (placed.uneven or series.lacks):
         unsettled = (
             f"{task.path} has times that are uneven or missing. If it has a row only where the "
-            "value changed, its times show the readings: state it (`changes=yes`, with `until=`), "
-            "or state that rows are missing for other reasons (`changes=no`)."
+            "value changed, its times show the readings: state it (`changes=yes`, with `start=` "
+            "and `end=`), or state that rows are missing for other reasons (`changes=no`)."
         )
     reach = max(placed.reach, series.reach)
     return replace(known, stretch=placed.stretch, reach=reach, unsettled=unsettled)

@@ -46,6 +46,7 @@ from hushmeter.read.regular_times import (
     LEAST_W,
     LIKELY_W,
     MOST_LOST,
+    cut,
     refuse_differing,
     refuse_mean,
 )
@@ -131,8 +132,9 @@ def read_plan(task: Task, table: PlannedTable) -> Series:
     if plan.circuits:
         share = pieces[0].share
         series.power = np.column_stack([column[pieces[0].rows] * share for column in circuits])
-        if plan.values and plan.time.names != {"timestamp"}:
-            _drop_copies(task, series)
+    cut(task, series, task.part(series.zone))
+    if plan.circuits and plan.values and plan.time.names != {"timestamp"}:
+        _drop_copies(task, series)
     _drop_missing(task, series)
     with np.errstate(over="ignore", invalid="ignore"):
         refuse_implausible(task, series, plan, layout)
@@ -210,10 +212,11 @@ def _of_changes(task: Task, series: Series) -> Series:
         series.values,
         series.unit,
         series.format,
-        added=series.added,
+        series.added,
+        series.zone,
     )
     found = change_series(task, changes)
-    found.zone, found.clock_changes = series.zone, series.clock_changes
+    found.clock_changes = series.clock_changes
     return found
 
 

@@ -87,6 +87,8 @@ class Receipt:
         other days" or "learnt from these readings".
     output : dict
         Number, interval, first and last time of the cells, and SHA-256 of what was published.
+    part : list or None
+        Start and end of the part of a file that was read; None for all of it.
     files : dict
         SHA-256 and size [bytes] of every file; empty until the release is written.
     version : str
@@ -116,14 +118,21 @@ class Receipt:
     sources: tuple[str, ...]
     output: dict[str, Any]
     files: dict[str, dict[str, Any]]
+    part: list[str | None] | None = None
     version: str = __version__
     signature: dict[str, str] | None = None
 
     @classmethod
     def of(cls, release: Release) -> Receipt:
         """Write down the promise of a release, and what was released."""
-        facts = describe_promise(release.promise)
-        return cls(kind=release.kind, **facts, output=describe_output(release), files={})
+        facts, part = describe_promise(release.promise), release.promise.cells.times.metering.part
+        return cls(
+            kind=release.kind,
+            **facts,
+            output=describe_output(release),
+            files={},
+            part=None if part is None else list(part),
+        )
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Receipt:
@@ -364,6 +373,7 @@ def receipt_lines(
     output, unit = receipt.output, receipt.unit
     lines = [
         f"{receipt.kind}: {_contents(receipt)} from {output['start']}",
+        *_part_lines(receipt),
         *_noise_lines(receipt),
         f"protected: {sentence or unit['sentence']}",
         f"at ε = {receipt.epsilon:.4g}"
@@ -396,6 +406,13 @@ ODDS_TITLE = "the best attacker is right out of 100 times (a coin is right 50 ti
 def odds_lines(guesses: Iterable[Mapping[str, Any]]) -> list[str]:
     """The small table of odds: how often the best attacker is right about what."""
     return [f"  {_right(one['odds'])}  {one['about']}" for one in guesses]
+
+
+def _part_lines(receipt: Receipt) -> list[str]:
+    """The part of the file that was read, if it was not all of it."""
+    sides = zip(("from", "to"), receipt.part or (), strict=False)
+    words = [f" {word} {time}" for word, time in sides if time]
+    return [f"part of the file:{''.join(words)}"] if words else []
 
 
 def _contents(receipt: Receipt) -> str:

@@ -15,7 +15,8 @@ import base64
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hushmeter.clock import local_times
+from hushmeter.clock import SECOND, local_times
 from hushmeter.errors import DataError, HushmeterError, InputError
 from hushmeter.files import (
     RECEIPT,
@@ -35,6 +36,7 @@ from hushmeter.files import (
     table_bytes,
 )
 from hushmeter.privacy.units import refuse_rearranging
+from hushmeter.read.part import Part
 from hushmeter.releases.files import (
     estimate_columns,
     folder_contents,
@@ -216,9 +218,24 @@ def _check_cells(
             raise DataError(f"{path} has another {name} of its cells than its receipt states.")
     if receipt.output.keys() != found.keys():
         raise DataError(f"the receipt of {path} has an unknown entry in its output.")
+    if receipt.part is not None:
+        _check_part(path, receipt.part, release)
     if not path.is_dir():
         _check_grid(path, release)
     return f"{len(release.trace)} rows have the times and readings of the receipt."
+
+
+def _check_part(path: Path, stated: Sequence[str | None], release: Release) -> None:
+    """The cells lie in the stated part of a file; a cell may lack some readings at its ends."""
+    trace = release.trace
+    first, last = trace.times[[0, -1]].astype("datetime64[ns]").astype(np.int64)
+    length = round(trace.interval_s * SECOND)
+    with suppress(TypeError, ValueError, InputError):
+        start, end = stated
+        part = Part.of(start, end, "UTC")
+        if part and part.holds(first + length - 1, last + 1):
+            return
+    raise DataError(f"the receipt of {path} states a part of the file in which its cells are not.")
 
 
 def _check_grid(path: Path, release: Release) -> None:

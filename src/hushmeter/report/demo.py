@@ -70,8 +70,9 @@ class Demo:
     @property
     def rows(self) -> list[tuple[str, tuple[Remaining, ...]]]:
         """Every statement about the home, with what is left of it in each release."""
-        lists = [shared.left for shared in self.shared]
-        return [(found[0].before, found) for found in zip(*lists, strict=True)]
+        # Each list begins with what its own release hides.
+        first, *others = [{one.before: one for one in shared.left} for shared in self.shared]
+        return [(said, (one, *(left[said] for left in others))) for said, one in first.items()]
 
 
 def make_demo(
@@ -134,8 +135,9 @@ def draw_before_after(trace: Trace, shared: list[Shared]) -> tuple[Figure, dict[
 
 
 def _write_page(demo: Demo, picture: str, *, force: bool) -> None:
+    shades = {"gone": 0, "uncertain": 1, "still there": 3}
     rows = [
-        [before, *(Cell(one.verdict, 3 if one.verdict == "still there" else 0) for one in found)]
+        [before, *(Cell(one.verdict, shades[one.verdict]) for one in found)]
         for before, found in demo.rows
     ]
     page = make_environment().get_template("demo.html")

@@ -12,22 +12,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from itertools import chain
-from math import ceil, comb
+from math import ceil, comb, hypot
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.special import betaincinv
-from scipy.stats import norm
+from scipy.stats import chi2, norm
 
 from hushmeter.checks import BoolArray, FloatArray, IntArray, RngLike, whole
 from hushmeter.clock import utc_offsets
 from hushmeter.errors import DataError
-from hushmeter.learn.habits import DAY_STARTS_H, join_words
+from hushmeter.learn.habits import DAY_STARTS_H, NIGHT_H, join_words
+from hushmeter.learn.load_events import CONCERNED
 from hushmeter.learn.statements import Finding, Findings, best_guesses, findings
 from hushmeter.releases.files import read_release
 from hushmeter.releases.labels import CELLS
 from hushmeter.releases.promise import Promise
+from hushmeter.releases.purposes import AT_HOME
 from hushmeter.releases.release import Release, View
 from hushmeter.releases.verify import verify
 from hushmeter.trace import JOULES_PER_KWH, SECONDS_PER_DAY, SECONDS_PER_HOUR, Trace
@@ -39,13 +41,17 @@ CONFIDENCE = 0.95
 HARMLESS = 0.1
 """Share of releases up to which a statement counts as gone, however seldom a guess is right."""
 MARGIN = 0.05
-"""Share by which answers may exceed those of a guess."""
+"""Share by which answers may exceed those of a guess, and a test a coin, if nothing is left."""
+CLEAR, MOSTLY = 0.75, 0.5
+"""Odds of a test, and share of right answers, from which on a statement is still there."""
 MOVED_H, AROUND_H = 1.0, 3.0
 """How far the test of a usual time moves the days, and the hours around this time that it uses."""
 EVENING_H = 17.0, 22.0
 """Hours in which most homes are in use [h]."""
 LONG_ABSENCE_DAYS = 10
 """Days away in a row from which on sums of months may show them."""
+TRIED_RUNS = 31
+"""Runs of a load of which the usual one is tested."""
 
 
 @dataclass(frozen=True)
@@ -61,12 +67,15 @@ class Remaining:
     after : str
         What is left of it, in one sentence.
     still_there : float
-        Share of simulated releases from which the attacker makes the statement correctly; 1 where
-        no attacker tests it.
+        Share of simulated releases from which the attacker makes the statement correctly; for
+        single runs the odds of the direct test, and 1 where nothing tests it.
     by_chance : float
         The same share for a guess without the readings, by somebody who knows what is usual.
-    verdict : {"gone", "still there"}
+    verdict : {"gone", "uncertain", "still there"}
         "gone" only if the releases show it with 95 % confidence.
+    odds : (float, float, float) or None
+        How often a direct test is right, and the bounds of this with 95 % confidence each; None
+        where there is no test.
     """
 
     kind: str
@@ -75,6 +84,7 @@ class Remaining:
     still_there: float
     by_chance: float
     verdict: str
+    odds: tuple[float, float, float] | None = None
 
 
 def released_findings(release: Release, *, tz: str | None = None) -> Findings:
@@ -184,8 +194,8 @@ def what_is_left(
     Returns
     -------
     tuple of Remaining
-        One for every statement about the habits of the home, in the order of `findings`. The result
-        is private: show it to the household only.
+        One for every statement about the home, in the order of `findings`; those about what the
+        promise hides come first. The result is private: show it to the household only.
 
     Raises
     ------
@@ -197,18 +207,22 @@ def what_is_left(
     The attacker always answers. A statement is gone if no table can show it, or if two attacks
     fail: with 95 % confidence, the answer is right in at most one release out of ten or no more
     often than a guess; and somebody who suspects the statement and tests it directly is right at
-    most 55 times out of 100. The direct test compares means: of the hours of a load with quiet
-    hours, of an absence with other days, of weekends with working days. A guess at the time of a
-    first or last use is right for many homes, so that only the direct test decides about it; it
-    tells the usual day from the same day an hour later. Single runs of appliances are never gone:
-    no attacker of this list searches for them, so that nothing shows that others do not find them.
-    The odds of the promise bound what they find. In cells of up to a minute the attackers of
-    `hushmeter attack` search for them; they would confirm this verdict or leave it as it is.
+    most 55 times out of 100. It is still there if the estimate of one of them is clear: the answer
+    is right in half of the releases, and more often than a guess, or the test is right 75 times out
+    of 100. Everything else is uncertain: a reassuring verdict needs more evidence than an alarming
+    one.
+
+    The direct test compares means: of the hours of a load with quiet hours, of an absence with
+    other days, of weekends with working days. A guess at the time of a first or last use is right
+    for many homes, so that only the direct test decides about it; it tells the usual day from the
+    same day an hour later. Of an appliance, one run at a known time is tested against the noise and
+    against what the home usually draws otherwise.
     """
     count = whole("releases", releases)
     zone = tz or promise.cells.zone
-    stated = stated or findings(trace, tz=zone)
-    before = [f for f in stated.findings if f.kind in RULES]
+    before = sorted(
+        (stated or findings(trace, tz=zone)).findings, key=lambda one: not _hides(promise, one)
+    )
     seeds = [int(seed) for seed in np.random.default_rng(rng).integers(0, 2**62, count)]
     found: list[tuple[Finding, ...]] = []
     tests: list[tuple[_Test, ...]] = []
@@ -227,12 +241,21 @@ def what_is_left(
         if progress is not None:
             progress(number + 1, count)
     shown = _shown(promise)
-    left = [
+    return tuple(
         _missing(one, shown, promise)
-        or _judge(one, _compare(one, found), _best_odds(tests, number), promise.exact)
+        or _judge(one, _compare(one, found), _best_odds(tests, number, promise), promise.exact)
         for number, one in enumerate(before)
-    ]
-    return (*left, *_single_runs(stated))
+    )
+
+
+def _hides(promise: Promise, one: Finding) -> bool:
+    """True if a statement is about what a promise hides: an appliance, hours, or days."""
+    concerned = (*CONCERNED.get(one.kind, ()), *((AT_HOME,) if one.kind == "away" else ()))
+    if any(change.name.startswith(concerned) for change in promise.unit.changes):
+        return True
+    needs = NEEDS.get(one.kind, ())
+    order = {"within days": (HOURS,), "between days": (DAYS,)}
+    return any(order[way] in needs for way in promise.unit.rearranged) and one.kind in RULES
 
 
 def _shown(promise: Promise) -> set[str]:
@@ -251,9 +274,9 @@ def _shown(promise: Promise) -> set[str]:
 
 def _missing(before: Finding, shown: set[str], promise: Promise) -> Remaining | None:
     """Judge a statement that no table of a release can show; None if one can."""
-    absent = [any_of for any_of in NEEDS.get(before.kind, ()) if not shown & set(any_of)]
+    absent = [any_of for any_of in NEEDS.get(before.kind, ((DAYS,),)) if not shown & set(any_of)]
     if not absent:
-        return None
+        return _too_coarse(before, shown, promise)
     longest = before.evidence.get("longest_days", 0)
     if longest >= LONG_ABSENCE_DAYS and any(t.name != "typical-week" for t in promise.tables):
         after = (
@@ -261,8 +284,26 @@ def _missing(before: Finding, shown: set[str], promise: Promise) -> Remaining | 
             "of this length."
         )
         return Remaining(before.kind, before.sentence, after, 1.0, 0.0, "still there")
+    if before.kind not in RULES and HOURS in shown and not _is_short(before, promise):
+        after = "Uncertain: no table shows single days, but usual hours may show a long run."
+        return Remaining(before.kind, before.sentence, after, 1.0, 0.0, "uncertain")
     after = f"Gone: no released table shows {absent[0][0]}."
     return Remaining(before.kind, before.sentence, after, 0.0, 0.0, "gone")
+
+
+def _is_short(one: Finding, promise: Promise) -> bool:
+    """True if a run is shorter than half of a released value."""
+    return bool(one.evidence["seconds"] < promise.cells.interval_s / 2)
+
+
+def _too_coarse(one: Finding, shown: set[str], promise: Promise) -> Remaining | None:
+    """Judge a period of which every released value holds more than a half."""
+    length = promise.cells.interval_s if HOURS in shown else SECONDS_PER_DAY
+    period = one.evidence.get("period_s")
+    if period is None or length <= period / 2:
+        return None
+    after = f"Gone: no released table shows {PERIODS}."
+    return Remaining(one.kind, one.sentence, after, 0.0, 0.0, "gone")
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,6 +313,7 @@ class _Cells:
     hours: FloatArray  # Start of every cell [local h since 1970]
     step_h: float  # Length of a cell [h]
     watts: FloatArray  # What they would be without noise [W]
+    zone: str = "UTC"  # Time zone of the home
 
     def days(self, starts_h: int = 0) -> IntArray:
         """Date of every cell, in days since 1970."""
@@ -288,6 +330,24 @@ class _Cells:
         """Number of every cell within its day."""
         slots: IntArray = np.round(self.hours % 24 / self.step_h).astype(np.int64)
         return slots % round(24 / self.step_h)
+
+    def share_of(self, starts: FloatArray, ends: FloatArray) -> FloatArray:
+        """Share of every cell that lies within ascending stretches of local hours."""
+        bounds = np.maximum.accumulate(np.column_stack(np.atleast_1d(starts, ends)).ravel())
+        inside = np.append(0.0, np.cumsum(np.diff(bounds) * (np.arange(bounds.size - 1) % 2 == 0)))
+        before, after = (np.interp(self.hours + h, bounds, inside) for h in (0.0, self.step_h))
+        return np.asarray((after - before) / self.step_h)
+
+    def variance(self, watts: FloatArray) -> FloatArray:
+        """Usual variance of some powers of the cells at the same hour, or to the next cell [W²]."""
+        spreads = np.empty(watts.size)
+        hours = np.floor(self.hours % 24)
+        apart = np.abs(np.diff(watts, prepend=watts[:1])) / np.sqrt(2)
+        for hour in np.unique(hours):
+            own = hours == hour
+            days = np.abs(watts[own] - np.median(watts[own]))
+            spreads[own] = min(np.median(days), np.median(apart[own]))
+        return np.asarray((spreads / norm.ppf(0.75)) ** 2)
 
     def profile(self, chosen: BoolArray) -> FloatArray:
         """Mean of the chosen cells by their place in a day [W]; NaN where there is none."""
@@ -313,7 +373,7 @@ def _exact_cells(release: Release, trace: Trace, zone: str) -> _Cells:
     found, seen_zone, _ = seen
     utc = (found.times - np.datetime64(0, "ns")) / np.timedelta64(1, "s")
     hours = (utc + utc_offsets(found.times, seen_zone)) / SECONDS_PER_HOUR
-    return _Cells(hours, found.interval_s / SECONDS_PER_HOUR, found.readings)
+    return _Cells(hours, found.interval_s / SECONDS_PER_HOUR, found.readings, zone)
 
 
 @dataclass(frozen=True, eq=False)
@@ -322,21 +382,45 @@ class _Test:
 
     weights: FloatArray
     signal: float  # By how much the sum differs between the home and one without the statement
+    others: float = 0.0  # Standard deviation of what else the home draws in the sum
     results: list[float] = field(default_factory=list)  # The sums of simulated releases
 
     @property
     def odds(self) -> float:
         """How often a test with a known noise is right about two equally likely homes."""
-        noise = float(np.std(self.results, ddof=1)) if len(self.results) > 1 else 0.0
-        if noise <= 1e-9 * self.signal:
+        return self._odds(self.noise)
+
+    @property
+    def noise(self) -> float:
+        """Standard deviation of the noise of the sum; none in tables that are exact."""
+        return float(np.std(self.results, ddof=1)) if len(self.results) > 1 else 0.0
+
+    @property
+    def bounds(self) -> tuple[float, float, float]:
+        """The odds, and their bounds with 95 % confidence each, from that of the noise."""
+        free = len(self.results) - 1
+        wide, narrow = (
+            float(np.sqrt(free / chi2.ppf(p, free))) if free else 1.0
+            for p in (1 - CONFIDENCE, CONFIDENCE)
+        )
+        return self.odds, self._odds(wide * self.noise), self._odds(narrow * self.noise)
+
+    def _odds(self, noise: float) -> float:
+        spread = hypot(noise, self.others)
+        if spread <= 1e-9 * self.signal:
             return 1.0 if self.signal else 0.5
-        return float(norm.cdf(self.signal / noise / 2))
+        return float(norm.cdf(self.signal / spread / 2))
 
 
-def _best_odds(tests: Sequence[Sequence[_Test]], number: int) -> float | None:
-    """The odds of the best test of a statement; None where there is none."""
+Odds = tuple[float, float, float]
+
+
+def _best_odds(tests: Sequence[Sequence[_Test]], number: int, promise: Promise) -> Odds | None:
+    """The odds of the best test of a statement, with their bounds; None where there is none."""
     own = tests[number] if tests else ()
-    return max((test.odds for test in own), default=None)
+    # One release does not show its noise.
+    known = [test.bounds for test in own if promise.exact or len(test.results) > 1]
+    return max(known, default=None)
 
 
 def _make_tests(one: Finding, cells: _Cells) -> tuple[_Test, ...]:
@@ -353,6 +437,8 @@ def _make_tests(one: Finding, cells: _Cells) -> tuple[_Test, ...]:
         tests = [_test_even(cells)]
     elif one.kind == "change":
         tests = [_test_change(cells, said)]
+    elif one.kind not in RULES:
+        tests = [_test_run(one, cells)]
     else:
         tests = [_test_means(one, cells, *groups) for groups in _compared(one, cells)]
     return tuple(test for test in tests if test is not None)
@@ -364,7 +450,7 @@ def _test_means(one: Finding, cells: _Cells, chosen: BoolArray, others: BoolArra
         return None
     weights = chosen / chosen.sum()
     share = NIGHT_SPREAD
-    if one.kind != "night":
+    if one.kind not in ALWAYS:
         weights, share = weights - others / others.sum(), 1.0
     if one.kind == "away":
         # The question is about the longest absence, and the means are over all days away.
@@ -378,8 +464,9 @@ def _compared(one: Finding, cells: _Cells) -> list[tuple[BoolArray, BoolArray]]:
     days = cells.days()
     weekday = (days + 3) % 7
     working = weekday < 5
-    if one.kind == "night":
-        chosen = cells.covers(said["first_hour"], said["end_hour"]) & all_hours
+    if one.kind in ALWAYS:
+        first, stop = said.get("first_hour", NIGHT_H[0]), said.get("end_hour", NIGHT_H[1])
+        chosen = cells.covers(first, stop) & all_hours
         return [(chosen, chosen)]
     if one.kind == "away":
         dates = np.array(said["dates"], "datetime64[D]").astype(np.int64)
@@ -422,6 +509,27 @@ def _test_hour(cells: _Cells, hour: float, working: bool) -> _Test | None:
     return _matched(cells.weigh(apart, chosen), apart)
 
 
+def _test_run(one: Finding, cells: _Cells) -> _Test | None:
+    """Tell whether a run of an appliance took place at a known time.
+
+    The run is the one with the median energy in the cells. What else the home draws varies as it
+    does from day to day at the same hour, or from one cell to the next, whichever is less.
+    """
+    moments = one.marks.astype("datetime64[s]")
+    marks = (one.marks + utc_offsets(moments, cells.zone)) / SECONDS_PER_HOUR
+    marks = marks[np.argsort(marks[:, 0])]
+    tried = np.unique(np.linspace(0, len(marks) - 1, TRIED_RUNS).astype(np.int64))
+    watts = one.evidence["watts"]
+    runs = [watts * cells.share_of(*marks[number]) for number in tried] if len(marks) else []
+    runs.sort(key=lambda run: float(run @ run))
+    if not runs or not runs[len(runs) // 2].any():
+        return None
+    weights = runs[len(runs) // 2]
+    rest = cells.watts - watts * cells.share_of(marks[:, 0], marks[:, 1])
+    spread = float(np.sqrt(weights**2 @ cells.variance(rest)))
+    return _Test(weights, float(weights @ weights), spread)
+
+
 def _test_even(cells: _Cells) -> _Test | None:
     """Tell the usual day from one that uses as much in all its hours."""
     every = np.ones(cells.hours.size, np.bool_)
@@ -453,8 +561,10 @@ def _matched(weights: FloatArray, apart: FloatArray) -> _Test | None:
 
 def _compare(before: Finding, found: Sequence[Sequence[Finding]]) -> BoolArray:
     """Whether a statement is made, and whether it is right, by release, shape (releases, 2)."""
-    same = RULES[before.kind][0]
-    right = [[same(before, one) for one in answers if one.kind == before.kind] for answers in found]
+    if before.kind not in RULES:
+        return np.zeros((len(found), 2), np.bool_)
+    same, kind = RULES[before.kind][0], ALWAYS.get(before.kind, before.kind)
+    right = [[same(before, one) for one in answers if one.kind == kind] for answers in found]
     return np.array([(bool(one), any(one)) for one in right], np.bool_).reshape(-1, 2)
 
 
@@ -500,42 +610,45 @@ def _from_months(view: View) -> tuple[Finding, ...]:
     return (Finding("season", "", {"ratio": ratio, "high_month": high + 1}, "about"),)
 
 
-def _judge(before: Finding, answers: BoolArray, odds: float | None, exact: bool) -> Remaining:
-    """Decide whether a statement is gone, from (stated, right) of every release.
+def _judge(before: Finding, answers: BoolArray, odds: Odds | None, exact: bool) -> Remaining:
+    """Decide about a statement from (stated, right) of every release, and from a direct test.
 
-    `odds` are those of the direct test; None where there is none.
+    A guess at a usual time is right for many homes, so that its share of right answers says
+    nothing; no guess is made about single runs.
     """
     right, total = int(answers[:, 1].sum()), len(answers)
-    chance = RULES[before.kind][1](before)
-    usual = before.kind in USUAL_H
-    if odds is None and (usual or not answers[:, 0].any()):
-        after = "Still there: no simulated attack tests whether these tables show it."
-        return Remaining(before.kind, before.sentence, after, 1.0, chance, "still there")
+    guessed, said = before.kind in RULES, []
+    chance = RULES[before.kind][1](before) if guessed else 0.5
+    share = right / total if guessed else odds[0] if odds else 1.0
+    counted = guessed and before.kind not in USUAL_H
+    if odds is None and not (counted and answers[:, 0].any()):
+        after = "Uncertain: no simulated attack tests whether these tables show it."
+        return Remaining(before.kind, before.sentence, after, 1.0, chance, "uncertain")
+    if guessed:
+        how = f"from {right} of {total} simulated releases"
+        if exact:
+            how = "from the exact sums" if right else "by no attack on the exact sums"
+        said.append(
+            f"It is stated correctly {how}; a guess without the readings would be right "
+            f"{_of_100(chance)} times out of 100."
+        )
+    if odds is not None:
+        who = "suspects it and tests it" if guessed else "knows when a run was and tests it"
+        said.append(
+            f"Somebody who {who} would be right {_with_bounds(odds)}; a coin is right 50 times."
+        )
     # Few releases never show that a statement is gone.
     few = not exact and _upper(0, total) > HARMLESS
     most = max(HARMLESS, chance + MARGIN)
-    told = odds is not None and odds > 0.5 + MARGIN
-    # A guess at a usual time is right for many homes, so that its share of right answers says
-    # nothing.
-    seldom = usual or (right / total <= HARMLESS if exact else _upper(right, total) <= most)
-    gone = seldom and not told and not few
-    unclear = few and not told and (usual or 1 - _upper(total - right, total) <= most)
-    start = "Gone." if gone else "Not decided by so few releases." if unclear else "Still there."
-    how = f"from {right} of {total} simulated releases"
-    if exact:
-        how = "from the exact sums" if right else "by no attack on the exact sums"
-    after = (
-        f"{start} It is stated correctly {how}; a guess without the readings would be right "
-        f"{_of_100(chance)} times out of 100."
-    )
-    if odds is not None:
-        coin = "" if told else "; a coin is right 50 times"
-        after += (
-            f" Somebody who suspects it and tests it would be right {_of_100(odds)} times out of "
-            f"100{coin}."
-        )
-    verdict = "gone" if gone else "still there"
-    return Remaining(before.kind, before.sentence, after, right / total, chance, verdict)
+    seldom = not counted or (share <= HARMLESS if exact else _upper(right, total) <= most)
+    told, best = (0.0, 0.5) if odds is None else (odds[0], odds[2])
+    verdict = "uncertain"
+    if told >= CLEAR or (counted and share >= max(MOSTLY, chance + MARGIN)):
+        verdict = "still there"
+    elif seldom and best <= 0.5 + MARGIN and not few:
+        verdict = "gone"
+    after = " ".join([f"{verdict.capitalize()}.", *said])
+    return Remaining(before.kind, before.sentence, after, share, chance, verdict, odds)
 
 
 def _upper(hits: int, total: int) -> float:
@@ -543,21 +656,17 @@ def _upper(hits: int, total: int) -> float:
     return 1.0 if hits == total else float(betaincinv(hits + 1, total - hits, CONFIDENCE))
 
 
+def _with_bounds(odds: Odds) -> str:
+    """How often a test is right, with the bounds of this where they differ."""
+    told, low, high = map(_of_100, odds)
+    return f"{told} times out of 100" + (f" ({low} to {high})" if low != high else "")
+
+
 def _of_100(share: float) -> str:
     if share > 0.99:
         return "more than 99"
     # A share below one in a hundred is rounded up, so that no guess is said to be impossible.
     return f"{100 * share:.0f}" if share >= 0.01 else f"{ceil(1000 * share) / 10:g}"
-
-
-def _single_runs(stated: Findings) -> list[Remaining]:
-    """List statements about single runs, which no attacker of this list tests."""
-    after = "Still there: no simulated attack of this list searches for single runs."
-    return [
-        Remaining(one.kind, one.sentence, after, 1.0, 0.0, "still there")
-        for one in stated.findings
-        if one.kind not in RULES and one.kind not in UNTESTED
-    ]
 
 
 def _same_hour(one: Finding, other: Finding) -> bool:
@@ -660,8 +769,13 @@ def _days_chance(one: Finding) -> float:
 
 
 Same = Callable[[Finding, Finding], bool]
+_NIGHT: tuple[Same, Callable[[Finding], float]] = (
+    _same_night,
+    lambda _: float(2 * norm.cdf(0.2 / NIGHT_SPREAD) - 1),
+)
 RULES: dict[str, tuple[Same, Callable[[Finding], float]]] = {
-    "night": (_same_night, lambda _: float(2 * norm.cdf(0.2 / NIGHT_SPREAD) - 1)),
+    "base-load": _NIGHT,
+    "night": _NIGHT,
     "away": (_same_days, _days_chance),
     "first-use": (_same_hour, _hour_chance),
     "last-use": (_same_hour, _hour_chance),
@@ -676,18 +790,22 @@ RULES: dict[str, tuple[Same, Callable[[Finding], float]]] = {
     "change": (_same_change, lambda _: 0.05),
 }
 """For every kind of statement: when two of them are the same, and how often a guess is right."""
+ALWAYS = {"base-load": "night", "night": "night"}
+"""Statements about what is always on, and the answer that is compared with them."""
 HOURS, DAYS, WEEK = "the hours of a day", "single days", "days of the week"
+PERIODS = "times as short as this period"
 NEEDS: dict[str, tuple[tuple[str, ...], ...]] = {
     **dict.fromkeys(
         ("first-use", "last-use", "workday-empty", "active-hours", "returns"), ((HOURS,),)
     ),
     # The sums of days away show what the home draws at rest.
-    "night": ((HOURS, DAYS),),
+    **dict.fromkeys(ALWAYS, ((HOURS, DAYS),)),
     "away": ((DAYS,),),
     "weekend": ((WEEK,),),
     "weekly": ((WEEK,),),
     "change": ((DAYS,),),
+    "season": (),
 }
-"""What the tables of a release must tell apart so that they can show a statement: one of each."""
-UNTESTED = ("base-load",)
-"""Statements that repeat another one of the list."""
+"""What the tables of a release must tell apart so that they can show a statement: one of each.
+
+Single runs need single days; a season needs none of them."""

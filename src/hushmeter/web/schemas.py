@@ -371,7 +371,9 @@ class RemainingModel(Answer):
     after: str
     still_there: float
     by_chance: float
-    verdict: Literal["gone", "still there"]
+    verdict: Literal["gone", "uncertain", "still there"]
+    odds: tuple[float, float, float] | None
+    """How often a direct test is right, with its bounds."""
 
 
 class LeftModel(Answer):

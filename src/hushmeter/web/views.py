@@ -25,6 +25,7 @@ from hushmeter.checks import BoolArray, FloatArray, IntArray, whole
 from hushmeter.errors import DataError, InputError
 from hushmeter.files import RECEIPT, parse_json, receipt_path
 from hushmeter.learn.inspection import find_regime
+from hushmeter.learn.load_events import CONCERNED
 from hushmeter.learn.statements import Finding, findings
 from hushmeter.noise.mechanism import MAX_EPSILON
 from hushmeter.privacy.units import Metered, metered
@@ -54,16 +55,6 @@ COLUMNS = 2400
 
 MOST_MARKS = 2000
 """Largest number of marks of one finding in an answer."""
-CONCERNED = {
-    "kettle": ("kettle",),
-    "shower": ("electric shower",),
-    "fridge": ("fridge", "freezer", "fridge-freezer"),
-    "hvac": ("air conditioner", "heat pump", "portable heater"),
-    "short-heat": ("microwave", "toaster", "hair dryer"),
-    "thermostat": ("oven", "tumble dryer", "hob"),
-    "car-charger": ("car charger",),
-}
-"""Entries of the catalogue that a kind of finding may concern. They are highlighted, not ticked."""
 LEVELS: tuple[tuple[Literal["small", "visible", "large", "exceeds"], float], ...] = (
     ("small", 0.1),
     ("visible", 0.5),

@@ -261,16 +261,15 @@ export class Panels {
 
   /** Show the answer to /api/left: what the release leaves of each statement; null hides the list. */
   showLeft(left) {
-    const entry = ({ before, after, verdict, still_there }) => {
-      // Few releases do not show that a statement is gone.
-      const kind = verdict === "gone" ? "gone" : left.is_first && still_there < 0.5 ? "open" : "there";
-      const [statement, measured] = [told(before), told(after.replace(/^(Gone|Still there)[.:] /, "").replace(/^./, upper))];
+    const entry = ({ before, after, verdict }) => {
+      const kind = { gone: "gone", uncertain: "open" }[verdict] ?? "there";
+      const [statement, measured] = [told(before), told(after.replace(/^(Gone|Uncertain|Still there)[.:] /, "").replace(/^./, upper))];
       const words = create(kind === "gone" ? "s" : "span", { lang: statement.lang }, statement.text);
       const more = create("span", { className: "soft", lang: measured.lang }, measured.text);
       return create("li", { className: kind }, create("strong", {}, say(`left.${kind}`)), " ", words, " ", more);
     };
-    // What is still there comes first.
-    const statements = [...(left?.statements ?? [])].sort((one, other) => (one.verdict === "gone") - (other.verdict === "gone"));
+    // What is hidden comes first.
+    const statements = left?.statements ?? [];
     find("left").replaceChildren(...statements.map(entry));
     const some = statements.length > 0;
     show(find("left-block"), some);

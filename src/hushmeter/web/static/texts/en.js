@@ -87,7 +87,7 @@ export default {
   left: {
     title: "What is left",
     gone: "Gone:",
-    open: "Not certain yet:",
+    open: "Uncertain:",
     there: "Still there:",
     first: "This is a first estimate from {releases} simulated releases; it is being refined.",
     note: "Measured on this computer with {releases} simulated releases.",
