@@ -185,8 +185,9 @@ class LabelledTable(Table):
         """The label of every sum as 16 bytes, on which its noise depends; shape (size, 16)."""
         first = np.asarray(next(iter(self.columns.values())))
         if first.dtype.kind == "M":
-            times = first.astype("datetime64[ns]").astype(">i8")
-            return np.stack([np.zeros_like(times), times], axis=1).view(np.uint8)
+            blocks = np.zeros((first.size, 2), dtype=">i8")
+            blocks[:, 1] = first.astype("datetime64[ns]").astype(np.int64)
+            return blocks.view(np.uint8)
         digests = [hashlib.blake2b(name.encode(), digest_size=16).digest() for name in self.names]
         return np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(-1, 16)
 
