@@ -1,7 +1,7 @@
 """`make size`: how large the source is, and whether it grew past the numbers of size.toml.
 
-- modules, code, docstrings: files of Python in `src`, lines without blanks, comments and
-  docstrings, and lines of docstrings.
+- tokens of all code, of the core and of each app: what `tokenize` finds in the files of Python in
+  `src`, without comments, line ends, indents and docstrings. Packed lines have as many as others.
 - wide_functions: functions outside `cli/` with more than eight parameters. A constructor that
   `dataclass` writes does not count.
 - duplicates: pairs of passages in `src` and `tests` with six or more lines of code that are equal
@@ -27,9 +27,10 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import tokenize
 import tomllib
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -40,6 +41,10 @@ ROOT = Path(__file__).resolve().parents[1]
 LIMITS = ROOT / "size.toml"
 MOST_PARAMETERS = 8
 SHORTEST_PASSAGE = 6
+NO_CODE = {
+    tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT,
+    tokenize.ENCODING, tokenize.ENDMARKER,
+}  # fmt: skip
 VALUE = re.compile(r"""[rbf]*"[^"]*"|[rbf]*'[^']*'|\b\d[\w.]*""")
 WORD = re.compile(r"\w+|[^\w\s]")
 COMMANDS = {
@@ -70,11 +75,10 @@ print(json.dumps([len(shown), max(width for one in shown for width in widths(one
 
 @dataclass
 class Size:
-    """Sizes of one package."""
+    """Sizes of some modules."""
 
     modules: int = 0
-    code: int = 0  # lines
-    docstrings: int = 0  # lines
+    tokens: int = 0
     wide: list[str] = field(default_factory=list)  # functions with more than eight parameters
 
 
@@ -84,16 +88,20 @@ def measure(paths: list[Path]) -> Size:
     for path in paths:
         text = path.read_text(encoding="utf-8")
         tree = ast.parse(text)
-        inside = docstring_lines(tree)
-        size.docstrings += len(inside)
-        size.code += sum(
-            bool(line.strip()) and not line.strip().startswith("#")
-            for number, line in enumerate(text.splitlines(), 1)
-            if number not in inside
-        )
+        size.tokens += count_tokens(text, docstring_lines(tree))
         wide = [(name, count) for name, count in functions(tree) if count > MOST_PARAMETERS]
         size.wide += [f"{path.parent.name}/{path.stem}.{name} ({count})" for name, count in wide]
     return size
+
+
+def count_tokens(text: str, docstrings: set[int]) -> int:
+    """Number of tokens of code; `docstrings` are the lines of docstrings."""
+    found = tokenize.generate_tokens(io.StringIO(text).readline)
+    return sum(
+        token.type not in NO_CODE
+        and not (token.type == tokenize.STRING and token.start[0] in docstrings)
+        for token in found
+    )
 
 
 def docstring_lines(tree: ast.Module) -> set[int]:
@@ -180,25 +188,50 @@ def count_all(root: Path) -> tuple[dict[str, int], Size, list[str]]:
         repeated = duplicates(texts)
         number, parameters = commands.result()
         outside = [name for name in size.wide if not name.startswith("cli/")]
+        areas = by_area(source)
         numbers = {
-            "modules": size.modules,
-            "code": size.code,
-            "docstrings": size.docstrings,
+            "tokens": size.tokens,
+            **{f"tokens of {area}": one.tokens for area, one in areas.items()},
             "wide_functions": len(outside),
             "duplicates": len(repeated),
             "commands": number,
             "command_parameters": parameters,
             **{name: future.result() for name, future in loaded.items()},
         }
-    return numbers, Size(size.modules, size.code, size.docstrings, outside), repeated
+    return numbers, Size(size.modules, size.tokens, outside), repeated
+
+
+def by_area(source: Path) -> dict[str, Size]:
+    """Size of the core and of every app."""
+    package = source / "hushmeter"
+    return _sizes(sorted(package.rglob("*.py")), lambda path: area_of(path.relative_to(package)))
 
 
 def by_package(source: Path) -> dict[str, Size]:
-    """Size of every package; modules beside the packages are one of them."""
+    """Size of every package of the core, and of every app."""
     package = source / "hushmeter"
-    folders = sorted(p for p in package.iterdir() if p.is_dir() and any(p.rglob("*.py")))
-    sizes = {folder.name: measure(sorted(folder.rglob("*.py"))) for folder in folders}
-    return {**sizes, "(modules)": measure(sorted(package.glob("*.py")))}
+
+    def name(path: Path) -> str:
+        place = path.relative_to(package)
+        area = area_of(place)
+        if area != "core":
+            return area
+        return place.parts[0] if len(place.parts) > 1 else "(modules)"
+
+    return _sizes(sorted(package.rglob("*.py")), name)
+
+
+def _sizes(paths: list[Path], name: Callable[[Path], str]) -> dict[str, Size]:
+    groups: dict[str, list[Path]] = defaultdict(list)
+    for path in paths:
+        groups[name(path)].append(path)
+    return {group: measure(members) for group, members in sorted(groups.items())}
+
+
+def area_of(place: Path) -> str:
+    """The part of the house to which a module belongs: the core, or an app such as apps/live."""
+    is_app = place.parts[0] == "apps" and len(place.parts) > 2
+    return "/".join(place.parts[:2]) if is_app else "core"
 
 
 def unpack(revision: str, folder: str) -> Path:
@@ -213,16 +246,16 @@ def unpack(revision: str, folder: str) -> Path:
 
 def print_packages(now: dict[str, Size], before: dict[str, Size]) -> None:
     """Print the size of every package, and what it was before."""
-    print(f"{'':12}{'modules':>14}{'code':>18}{'docstrings':>18}{'> 8 parameters':>18}")
+    print(f"{'':16}{'modules':>14}{'tokens':>20}{'> 8 parameters':>18}")
     for name in sorted({*now, *before}):
         cells = []
-        for column in ("modules", "code", "docstrings", "wide"):
+        for column in ("modules", "tokens", "wide"):
             pair = [getattr(sizes.get(name, Size()), column) for sizes in (before, now)]
             numbers = [len(value) if column == "wide" else value for value in pair]
             cells.append(f"{numbers[0]} → {numbers[1]}" if before else str(numbers[1]))
-        widths = (14, 18, 18, 18)
+        widths = (14, 20, 18)
         row = "".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
-        print(f"{name:12}{row}")
+        print(f"{name:16}{row}")
 
 
 def grown(numbers: dict[str, int], limits: dict[str, int]) -> list[str]:
@@ -254,14 +287,14 @@ def main() -> int:
             earlier, packages = count_all(root)[0], by_package(root / "src")
     for name, number in numbers.items():
         old = f"{earlier[name]} → " if name in earlier else ""
-        print(f"{name:20}{old + str(number):>18}   (at most {limits.get(name, '?')})")
+        print(f"{name:24}{old + str(number):>18}   (at most {limits.get(name, '?')})")
     if given.packages or given.before:
         print_packages(by_package(ROOT / "src"), packages)
     if given.list:
         print(*repeated, *size.wide, sep="\n")
     if given.write:
         head = "".join(f"{line}\n" for line in LIMITS.read_text().splitlines() if line[:1] == "#")
-        rows = "".join(f"{name} = {number}\n" for name, number in numbers.items())
+        rows = "".join(f"{json.dumps(name)} = {number}\n" for name, number in numbers.items())
         LIMITS.write_text(head + rows, encoding="utf-8")
     too_large = grown(numbers, limits) if given.check else []
     print(*too_large, sep="\n", end="\n" if too_large else "")
