@@ -64,10 +64,19 @@ PACKAGED = {LZO: "lzo", BZIP2: "bzip2", BLOSC: "blosc", BLOSC2: "blosc2"}
 ADVICE = "only data in the file itself are read: write all of them into one file, without links"
 
 
+class Unread:
+    """An object of a pickle that is no plain data; nobody may take it for a value."""
+
+    def _refuse(self, *_: object) -> Any:
+        raise TypeError("its metadata hold more than dicts, lists, text and numbers")
+
+    __bool__ = __int__ = __iter__ = __hash__ = __str__ = _refuse
+
+
 def read_plain_pickle(data: bytes, **__: Any) -> Any:
     """Read the dicts, lists, text and numbers of a pickle without loading it.
 
-    Nothing that it names is imported or called: any other object is read as None.
+    Nothing that it names is imported or called: any other object is left unread.
     """
     stack: list[Any] = []
     marks: list[int] = []
@@ -113,7 +122,7 @@ def _made(code: OpcodeInfo, value: Any, taken: list[Any], items: list[Any]) -> l
     elif code.stack_after and code.stack_after[0] in LITERAL:
         return [value]
     else:
-        return [None] * len(code.stack_after)
+        return [None if name == "NONE" else Unread()] * len(code.stack_after)
     return taken[:1]
 
 
@@ -158,6 +167,7 @@ def read_nilmtk(task: Task) -> Recording:
     try:
         if done.returncode != 0:
             raise pickle.UnpicklingError("no answer")
+        # The process has the rights of this one: what it could answer, it could do itself.
         found, *said = pickle.loads(done.stdout)
     except (pickle.UnpicklingError, EOFError):
         raise task.error(
@@ -331,7 +341,7 @@ def _attribute(node: Any, name: str) -> Any:
 def _metadata(group: Any) -> dict[str, Any]:
     value = _attribute(group, "metadata")
     if value is not None and not isinstance(value, dict):
-        raise DataError("its metadata hold more than dicts, lists, text and numbers")
+        bool(Unread())
     return value or {}
 
 
