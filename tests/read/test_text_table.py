@@ -136,7 +136,7 @@ def test_a_mark_that_may_be_of_thousands_is_asked_for(numbers, delimiter):
 
 
 def test_the_decimal_option_decides(save):
-    text = "timestamp;kWh\n" + "".join(f"{s};{v}\n" for s, v in zip(
+    text = "timestamp;value\n" + "".join(f"{s};{v}\n" for s, v in zip(
         SECONDS, ["1.505", "838"] * 25, strict=True))  # fmt: skip
     path = save(text.encode())
     with pytest.raises(DataError, match="`decimal="):
