@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from hushmeter.errors import HushmeterError
+from hushmeter.errors import HushmeterError, printable
 
 GUIDE = """\
 hushmeter releases smart-meter readings under differential privacy and measures
@@ -116,6 +116,20 @@ class Command(TyperCommand):
                 option.rich_help_panel = None  # type: ignore[attr-defined]
             elif getattr(option, "rich_help_panel", None) is not None:
                 self.rare.append(option)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Refuse an option of which only the last value would count, and a name that is no text."""
+        given = self.make_parser(ctx).parse_args(args=list(args))[2]
+        for option in self.params:
+            single = not (getattr(option, "is_flag", True) or option.multiple)
+            if single and given.count(option) > 1:
+                ctx.fail(f"{option.opts[-1]} is given twice, and only one value counts; give one")
+        left = super().parse_args(ctx, args)
+        try:
+            str(ctx.params.get("output")).encode()
+        except UnicodeEncodeError:
+            ctx.fail("the name of the output is not UTF-8; choose another name")
+        return left
 
     def get_params(self, ctx: Any) -> list[Any]:
         """The options of the command, `--help`, and `--help-all` if there are rare options."""
@@ -250,5 +264,5 @@ def _fail_usage(error: Any) -> NoReturn:
 
 def _fail(message: str, code: int) -> NoReturn:
     """Print the message on standard error and end with the exit code."""
-    typer.echo(f"hushmeter: {message}", err=True)
+    typer.echo(f"hushmeter: {printable(message)}", err=True)
     sys.exit(code)

@@ -524,7 +524,9 @@ def _of_rows(task: Task, time: TimePlan, group: list[Column]) -> list[Column]:
         return group
     clock = read_row_times(task, time)
     steps = np.diff(ascending(clock.ns[clock.good]))
-    length = float(np.median(steps)) / SECOND if steps.size else 0.0
+    if not steps.size:
+        return group
+    length = float(np.median(steps)) / SECOND
     kept = [c for c in group if not c.meaning.period or abs(c.meaning.period / length - 1) < 0.1]
     return kept or group
 

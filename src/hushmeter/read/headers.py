@@ -28,7 +28,7 @@ DENSITY = re.compile(r"(?i)wh?\s*(?:/|per|pro)\s*(?:m2|m²|m\^2|sqm|km|100)")
 _HOURS = r"h(?:(?:ou)?r)?s?|std|ч|час\w*|год\w*"
 _LONG_HOURS = r"uur|stunden?|heures?|or[ae]|horas?|timer?|tunti\w*"
 UNIT = re.compile(
-    r"(?i)(?:(?:(?<![^\W\d_])|(?-i:(?<=[a-z])(?=[kKM]?W)))"
+    r"(?i)(?:(?:(?<![^\W\d_])|(?-i:(?<=[a-jln-z])(?=[kKM]?W)))"
     r"(?P<prefix>milli|kilo|mega|[kmкм])?[-_. ]?"
     rf"(?:watts?|w|вт)(?:[\s_.·⋅∙•*×/-]{{0,3}}(?P<hours>{_HOURS}))?"
     rf"|(?P<long_prefix>kilo|mega)?[-_ ]?watt[-_ ]?(?P<long_hours>{_LONG_HOURS}|{_HOURS}))"
@@ -83,7 +83,6 @@ def _units(kind: str) -> dict[str, str]:
 @lru_cache(maxsize=4096)
 def split_words(text: str) -> tuple[str, ...]:
     """Words of a header in lower case, without accents; CamelCase is split."""
-    text = UNIT.sub(_unit_word, text)
     for old, new in (("ø", "o"), ("Ø", "O"), ("æ", "ae"), ("Æ", "AE"), ("ł", "l"), ("ß", "ss")):
         text = text.replace(old, new)
     # The directions of a meter: A+ or +A is drawn, A- or -A is fed in.
@@ -114,7 +113,8 @@ def _unit_word(found: re.Match[str]) -> str:
 
 def _spaced(text: str) -> str:
     """A text whose CamelCase is split, and in which a unit is one word."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", UNIT.sub(_unit_word, text))
+    text = re.sub(r"([kM])W", r"\1w", UNIT.sub(_unit_word, text))
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text)
 
 
 def has_word(text: str, *lists: str) -> bool:
