@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Iterator, Mapping
 from copy import copy
 from functools import cache
@@ -233,6 +234,8 @@ def main() -> None:
     Every error is printed as one sentence. The exit code is 1 if the data or the budget do not
     allow what was asked, and 2 if the usage is wrong.
     """
+    # NumPy warns about numbers that are refused a moment later.
+    warnings.simplefilter("ignore", RuntimeWarning)
     try:
         sys.exit(app(prog_name="hushmeter", standalone_mode=False))
     except HushmeterError as error:
