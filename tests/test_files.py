@@ -234,6 +234,14 @@ def test_a_staged_file_without_its_place_in_the_order_is_refused(tmp_path):
         stage(tmp_path / ".many", {tmp_path / f"{n}": b"" for n in range(101)})
 
 
+def test_a_staged_file_replaces_no_folder(tmp_path):
+    stage(tmp_path / "new", {tmp_path / "out.csv": b"1"})
+    (tmp_path / "out.csv").mkdir()
+    with pytest.raises(DataError, match="is a folder, which a file would replace; rename it"):
+        publish_staged(tmp_path / "new", tmp_path)
+    assert (tmp_path / "out.csv").is_dir()
+
+
 def test_one_of_several_writers_without_force_wins(tmp_path):
     """All of them have looked and found nothing; the first one that publishes has the name."""
     path, receipt = tmp_path / "out.csv", tmp_path / "out.csv.receipt.json"

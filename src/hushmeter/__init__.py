@@ -7,12 +7,15 @@ This module lists the public names. Each name is imported when it is first used,
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
 # The build and the documentation read the version from this line.
 __version__ = "0.1.0"
 
+# The module `typing` could be one of the current folder, until `__main__` has dropped that.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from hushmeter import attack, errors, noise, privacy, releases, scoring, synth, theory, threat
     from hushmeter.advice import Advice, advise
     from hushmeter.advice.sentences import explain

@@ -53,6 +53,16 @@ def one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:
     return value
 
 
+def once(option: str, pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return names with their values; raise `InputError` for a name that is given twice."""
+    found: dict[str, str] = {}
+    for name, value in pairs:
+        if name in found:
+            raise InputError(f"{option} names {name!r} twice, and only one value counts; give one.")
+        found[name] = value
+    return found
+
+
 def refuse_unknown(kind: str, given: Iterable[str], known: Collection[str]) -> None:
     """Raise `UnknownNameError` for the first of the `given` names that is not known."""
     for name in given:

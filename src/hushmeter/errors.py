@@ -24,9 +24,21 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+LONGEST, BEGINNING, END = 1500, 900, 500
+"""Length of a longer message, and what is left of it: its advice stands at the end."""
+
+
+def printable(text: str) -> str:
+    """Return a message that may quote a stranger: it is short and controls no terminal."""
+    shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    return shown if len(shown) <= LONGEST else f"{shown[:BEGINNING]} … {shown[-END:]}"
+
 
 class HushmeterError(Exception):
     """Base class of every error that hushmeter raises on purpose."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(printable(message))
 
 
 class InputError(HushmeterError, ValueError):

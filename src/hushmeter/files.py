@@ -206,6 +206,9 @@ def publish_staged(folder: Path, place: Path, *, force: bool = True) -> None:
     `DataError`.
     """
     new = {path: place / path.name[3:] for path in _staged(folder)}
+    for path, target in new.items():
+        if target.is_dir() and not (path.is_dir() or target.is_symlink()):
+            raise DataError(f"{target} is a folder, which a file would replace; rename it.")
     others = [path for path in new if not path.name.startswith("00-")]
     for path in new.keys() - others:
         if not force:

@@ -335,3 +335,49 @@ def test_the_catalogue_prints_the_high_values_and_the_sources():
     assert "235 Wh" in kettle
     assert "Source: " in kettle
     assert "did you mean 'kettle'" in run("catalogue", "ketle", expect=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (("inspect", "m.csv", "--tz", "UTC", "--tz", "Europe/Berlin"), "--tz"),
+        (("price", "--buyer", "a", "--home", "evening", "--buyer", "b"), "--buyer"),
+        (("release", "m.csv", "-o", "a.csv", "-e", "1", "--epsilon", "2"), "--epsilon"),
+        (("ledger", "init", "--ledger", "a", "--ledger", "b"), "--ledger"),
+    ],
+)
+def test_an_option_of_which_only_the_last_value_would_count_is_given_once(words, option):
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 2
+    assert f"{option} is given twice, and only one value counts" in done.output
+
+
+def test_options_that_collect_and_flags_may_be_repeated():
+    words = ("attack", "absent.csv", "--have", "kettle", "--have", "oven", "--force", "--force")
+    assert "twice" not in CliRunner().invoke(app, words).output
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (("--buyer", "value=1,value=2"), "--buyer names 'value' twice"),
+        (("--buyer", "value=60", "--harm", "presence=1", "--harm", "presence=2"), "--harm names"),
+    ],
+)
+def test_a_name_within_an_option_is_given_once(tmp_path, words, name):
+    hm.write_meter(tmp_path / "m.csv", hm.synth.trace(hm.synth.ready_home("evening"), 300, seed=1))
+    trace = ("--trace", str(tmp_path / "m.csv"), "--home", "evening")
+    assert name in str(CliRunner().invoke(app, ("price", *trace, *words)).exception)
+
+
+def test_a_name_of_an_output_that_is_no_text_is_refused():
+    words = ("release", "m.csv", "--hide", "kettle", "-o", "o\udcff.csv")
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 2
+    assert "the name of the output is not UTF-8" in done.output
+
+
+def test_the_help_of_a_ledger_shows_both_of_its_changes():
+    shown = CliRunner().invoke(app, ("ledger", "init", "--help"), terminal_width=200).output
+    assert re.search(r"--clamp +<", shown)
+    assert re.search(r"--change +<", shown)

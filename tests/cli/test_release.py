@@ -177,7 +177,7 @@ def test_the_cells_alone_are_a_file_or_a_folder(case, tmp_path):
     taken = release(case, tmp_path, *options, expect=1)
     assert "exists; add --force to overwrite it" in taken.stderr
     other = release(case, tmp_path, *options, "--force", expect=1)
-    assert "exists and is not a release; choose another folder" in other.stderr
+    assert "exists and is not a release; choose another name" in other.stderr
     when = ("--hide", "kettle", "--span", "when", "--step", 1)
     wrong = release(case, tmp_path / "when", *when, expect=2)
     assert "the span 'when' is written as a file" in wrong.stderr

@@ -73,9 +73,30 @@ def test_a_link_out_of_the_folder_is_refused(released):
     outside = released.parent / "elsewhere.parquet"
     path.rename(outside)
     path.symlink_to(outside)
-    assert "leads out of the released folder" in check_released_folder(released)[0]
-    with pytest.raises(DataError, match="leads out of the released folder"):
+    assert "is a link, and a released folder holds its files" in check_released_folder(released)[0]
+    with pytest.raises(DataError, match="is a link, and a released folder holds its files"):
         summarise_fleet(released, "meter")
+
+
+def test_a_link_to_a_folder_of_readings_is_no_folder_of_the_release(released, tmp_path):
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    (raw / "meter.csv").write_text("secret")
+    (released / "more").symlink_to(raw)
+    (problem,) = check_released_folder(released)
+    assert "more is not listed in the manifest; do not publish it" in problem
+
+
+@pytest.mark.parametrize("name", ["part-0000.parquet", "./part-0000.parquet"])
+def test_a_file_that_is_listed_twice_is_refused(released, name):
+    def list_again(facts):
+        facts["files"].append({**facts["files"][0], "file": name})
+        for total in ("rows", "released_rows", "released_blocks"):
+            facts[total] += facts["files"][0][total]
+
+    change_manifest(released, list_again)
+    with pytest.raises(DataError, match=r"is not the manifest of a fleet|outside its folder"):
+        check_released_folder(released)
 
 
 def test_numbers_that_do_not_add_up_are_named(released):

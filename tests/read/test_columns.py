@@ -316,3 +316,44 @@ def test_hours_beside_dates_need_no_known_name(save, first):
     assert found.public.start == np.datetime64("2024-04-30T21:00")
     assert found.public.readings == 72
     assert found.trace.interval_s == 3600
+
+
+@pytest.mark.parametrize(
+    ("header", "cell", "options", "sentence"),
+    [
+        ("time,Usage (kWh)", "{}", {"unit": "W"}, r"column 'Usage \(kWh\)' is in kWh, not in W"),
+        ("time,value", "{} kWh", {"unit": "W"}, "column 'value' is in Wh, not in W"),
+        (
+            "All energies in kWh\ntime,value",
+            "{}",
+            {"unit": "W"},
+            "'All energies in kWh' describes is",
+        ),
+        (
+            "time,Stromverbrauch",
+            "{}",
+            {"unit": "kW"},
+            "is an energy by its name, and kW is",
+        ),
+        ("time,power (W)", "{}", {"unit": "kWh"}, "column 'power \\(W\\)' is in W, not in kWh"),
+    ],
+)
+def test_a_fact_of_the_file_outranks_an_option(save, header, cell, options, sentence):
+    rows = "".join(f"2024-01-01T{hour:02}:00Z,{cell.format(0.4)}\n" for hour in range(24))
+    path = save(f"{header}\n{rows}".encode())
+    with pytest.raises(DataError, match=sentence):
+        read_recording(path, ReadOptions(**options))
+
+
+def test_a_power_whose_header_says_so_may_be_named_consumption(save):
+    rows = "".join(f"2024-01-01T{hour:02}:00Z,0.4\n" for hour in range(24))
+    found = read_recording(
+        save(f"time,Stromverbrauch [kW]\n{rows}".encode()), ReadOptions(unit="kW")
+    )
+    assert found.watts[0] == pytest.approx(400)
+
+
+def test_one_row_with_a_daily_total_has_no_length(save):
+    path = save(b"Date,00:00,Daily Total\n2024-01-01,1.5,12.5\n")
+    with pytest.raises(DataError, match="holds a single reading, so its interval is unknown"):
+        read_recording(path, ReadOptions(unit="kWh", tz="UTC"))

@@ -155,3 +155,41 @@ def test_a_layout_that_states_nothing_leaves_the_table_as_it_is():
 
 def test_words_are_split_without_accents():
     assert split_words("Volume prélevé (kWh)") == ("volume", "preleve", "kwh")
+
+
+SPELLINGS = {
+    "kWh": "kWh KWH kwh kWH KWh kWhr kWhrs kW-h kW-hr kW·h kW⋅h kW∙hr kW*h kW×h kW.h kW/h kW_h "
+    "kWattH EnergykWh UsageKWH UsagekWH total_kwh kilowatthour KILOWATTHOURS Kilowattstunden "
+    "kilowattuur kilowatt-hours кВт·ч кВтч kwh_import",
+    "Wh": "Wh WH W-h W·h W/h UsageWh watthours",
+    "MWh": "MWh mwh MW·h MW/h megawatt-hours",
+    "milliWh": "mWh milliWh",
+    "W": "W w watts Watt power_w",
+    "kW": "kW KW kilowatts power_kw кВт",
+    "MW": "MW mw",
+    None: "kWp kVAh kvar kWh/h kWh/day kW/15min kW·min W/m2 mW 万kW shows",
+}
+WITH_BLANKS = {
+    "kWh": [
+        "kW h",
+        "k W h",
+        "kW H",
+        "kW hr",
+        "kW hours",
+        "kilowatt hours",
+        "KWH/hh (per half hour)",
+    ],
+    "Wh": ["W h", "Watt hours", "Energy [W h]"],
+    "kW": ["kW (1h)", "kW hourly", "k W", "Stromverbrauch [kW]"],
+    "W": ["Power W 1h"],
+    None: ["kW and kWh", "show hours", "kWh / Tag"],
+}
+
+
+@pytest.mark.parametrize(
+    ("spelling", "unit"),
+    [(word, unit) for unit, text in SPELLINGS.items() for word in text.split()]
+    + [(text, unit) for unit, texts in WITH_BLANKS.items() for text in texts],
+)
+def test_a_unit_is_read_whole_or_not_at_all(spelling, unit):
+    assert find_unit(spelling) == unit

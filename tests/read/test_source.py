@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import tarfile
+import tracemalloc
 import zipfile
 
 import numpy as np
@@ -12,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.read.spreadsheets import xlsx_bytes
 
-from hushmeter.errors import DataError, InputError
+from hushmeter.errors import DataError, InputError, TooLargeError
 from hushmeter.read import (
     ReadOptions,
     read_bytes,
@@ -183,7 +185,7 @@ def test_archives_without_readings_are_refused():
 
 
 def test_an_archive_that_unpacks_to_a_lot_is_refused():
-    data = zipped(a__csv=b"0" * 10_000_000)
+    data = zipped(a__csv=np.random.default_rng(0).bytes(10_000_000))
     with pytest.raises(DataError, match="unpacks to more than 6 MB"):
         read_bytes(data, "data.zip", most_values=100_000)
 
@@ -255,3 +257,19 @@ def test_code_pages_of_east_asia(tmp_path, encoding, header):
     path.write_bytes("\n".join([header, *rows]).encode(encoding))
     found = read_recording(path, ReadOptions(tz="Asia/Seoul"))
     assert found.watts.sum() == pytest.approx(276)
+
+
+def test_a_gzip_that_grows_too_much_is_refused_before_it_fills_the_memory(tmp_path):
+    path = tmp_path / "meter.csv.gz"
+    row = b"2024-01-01T00:00:00Z,100\n" * 40_000
+    with gzip.open(path, "wb") as file:
+        file.write(b"timestamp,watts\n")
+        for _ in range(60):
+            file.write(row)
+    tracemalloc.start()
+    try:
+        with pytest.raises(TooLargeError, match="decompresses to more than 200 times its size"):
+            read_recording(path)
+        assert tracemalloc.get_traced_memory()[1] < 20 << 20
+    finally:
+        tracemalloc.stop()

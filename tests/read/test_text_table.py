@@ -136,13 +136,23 @@ def test_a_mark_that_may_be_of_thousands_is_asked_for(numbers, delimiter):
 
 
 def test_the_decimal_option_decides(save):
-    text = "timestamp;kWh\n" + "".join(f"{s};{v}\n" for s, v in zip(
+    text = "timestamp;value\n" + "".join(f"{s};{v}\n" for s, v in zip(
         SECONDS, ["1.505", "838"] * 25, strict=True))  # fmt: skip
     path = save(text.encode())
     with pytest.raises(DataError, match="`decimal="):
         read_meter(path)
     assert read_meter(path, decimal="comma", unit="W").readings[0] == 1505
     assert read_meter(path, decimal="point", unit="W").readings[0] == 1.505
+
+
+@pytest.mark.parametrize(
+    ("cell", "decimal"), [(".227", "comma"), ("0.5", "comma"), ("0,5", "point")]
+)
+def test_a_decimal_mark_that_no_number_shows_is_refused(save, cell, decimal):
+    # Read with the other mark, the column would be text, and its neighbour the meter.
+    text = "timestamp;kWh;rate (kWh)\n" + "".join(f"{s};{cell};10\n" for s in SECONDS)
+    with pytest.raises(DataError, match=f"numbers such as {cell}, whose decimal mark is not the"):
+        read_meter(save(text.encode()), decimal=decimal)
 
 
 def test_header_rows_of_a_spreadsheet_are_joined():

@@ -335,11 +335,48 @@ def test_a_folder_is_not_overwritten(saved, tmp_path):
     done.save(folder, force=True)
     assert hm.verify(folder).passed
     (tmp_path / "mine").mkdir()
-    with pytest.raises(DataError, match="is not a release; choose another folder"):
+    with pytest.raises(DataError, match="is not a release; choose another name"):
         done.save(tmp_path / "mine", force=True)
     with pytest.raises(DataError, match="cannot be read"):
         hm.read_release(tmp_path / "mine")
+    (folder / "notes.txt").write_text("mine")
+    with pytest.raises(DataError, match=r"notes\.txt is no file of the release; move it elsewhere"):
+        done.save(folder, force=True)
+    assert (folder / "notes.txt").read_text() == "mine"
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.csv.receipt.json", "out.csv.private.json"])
+def test_force_never_removes_a_folder_with_the_name_of_a_file(tmp_path, name):
+    make_release(10.0).save(tmp_path / "first.csv")
+    for path in list(tmp_path.iterdir()):
+        path.rename(path.with_name(path.name.replace("first", "out")))
+    (tmp_path / name).unlink()
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "notes.txt").write_text("mine")
+    with pytest.raises(DataError, match="is a folder, not a file of a release"):
+        make_release(20.0).save(tmp_path / "out.csv", force=True)
+    assert (tmp_path / name / "notes.txt").read_text() == "mine"
+
+
+def test_force_replaces_no_file_that_is_not_a_release(tmp_path):
+    (tmp_path / "out.csv").write_text("my own table")
+    with pytest.raises(DataError, match="exists and is not a release; choose another name"):
+        make_release(10.0).save(tmp_path / "out.csv", force=True)
+    assert (tmp_path / "out.csv").read_text() == "my own table"
+
+
+def test_a_view_that_is_a_link_or_elsewhere_is_no_view(saved, tmp_path):
+    _, folder = saved
+    (folder / "days.csv").rename(tmp_path / "days.csv")
+    (folder / "days.csv").symlink_to(tmp_path / "days.csv")
+    assert not hm.verify(folder).passed
+    with pytest.raises(DataError, match=r"has no file 'days\.csv' of its own"):
+        hm.read_release(folder)
+    receipt = folder / "receipt.json"
+    receipt.write_text(receipt.read_text().replace('"days.csv"', '"../days.csv"'))
+    with pytest.raises(DataError, match=r"has no file '\.\./days\.csv' of its own"):
+        hm.read_release(folder)
 
 
 def test_several_tables_are_no_single_file(saved, tmp_path):

@@ -107,6 +107,7 @@ def test_names_of_this_computer_are_taken(client, host):
         {"Origin": "http://evil.example"},
         {"Origin": "null"},
         {"Origin": "http://127.0.0.1:1"},
+        {"Origin": "https://HOST"},
         {"Origin": "http://["},
         {"Sec-Fetch-Site": "cross-site"},
         {"Sec-Fetch-Site": "same-site"},
@@ -121,7 +122,9 @@ def test_a_page_from_elsewhere_reads_nothing(client, headers):
         ("DELETE", f"/api/traces/{session['id']}"),
         ("OPTIONS", "/api/examples"),
     ):
-        answer = client.request(method, path, headers=headers)
+        address = client.base_url.netloc.decode()
+        sent = {name: value.replace("HOST", address) for name, value in headers.items()}
+        answer = client.request(method, path, headers=sent)
         assert sentence_of(answer, 403) == "only the page of this server may send this request."
     assert client.get(f"/api/traces/{session['id']}").status_code == 200
 

@@ -14,11 +14,11 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from hushmeter.attack.factorial_hmm import RATIO, Known, LoadModel, NoisyEmission
 from hushmeter.checks import BoolArray, FloatArray, IntArray
+from hushmeter.compiled import compiled
 from hushmeter.errors import InputError
 
 BLOCK = 2048
@@ -229,7 +229,7 @@ class Found(NamedTuple):
     parents: IntArray
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def slot_of(keys: IntArray, code: int) -> int:
     """Position of a code, or where to insert it, in a hash table of 2^k entries."""
     mask = keys.size - 1
@@ -241,14 +241,14 @@ def slot_of(keys: IntArray, code: int) -> int:
     return at
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def value_of(table: Table, code: int, values: FloatArray) -> float:
     """Value of a code; zero if it is not in the table."""
     at = slot_of(table.keys, code)
     return 0.0 if table.keys[at] == EMPTY else values[table.places[at]]
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled(cache=True, nogil=True, error_model="numpy")
 def density(tables: Densities, away: float, variance: float) -> float:
     """Density of a reading at a distance of `away` watts from the mean of a state."""
     rank = int(np.log(variance / tables.lowest) * tables.per_log + 0.5)
@@ -265,7 +265,7 @@ def density(tables: Densities, away: float, variance: float) -> float:
     return float(tables.weight[c] * decay)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def nth_largest(scores: FloatArray, n: int) -> float:
     """The n-th largest score by quickselect; numba takes seconds to compile np.partition."""
     # The copy is rearranged in place; the scores keep their order.
@@ -290,7 +290,7 @@ def nth_largest(scores: FloatArray, n: int) -> float:
     return float(values[place])
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def keep_best(scores: FloatArray, width: int) -> IntArray:
     """Positions of the `width` largest scores that are not negligible."""
     best = 0.0
@@ -307,7 +307,7 @@ def keep_best(scores: FloatArray, width: int) -> IntArray:
     return places[:count]
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def pair_bar(weights: FloatArray) -> float:
     """Smallest weight from which two loads of a state can change at once."""
     if weights.size <= PAIRS:
@@ -315,7 +315,7 @@ def pair_bar(weights: FloatArray) -> float:
     return nth_largest(weights, PAIRS)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled(cache=True, nogil=True, error_model="numpy")
 def stay_chance(loads: Loads, code: int) -> float:
     """Probability that no load changes its state."""
     stay = 1.0
@@ -325,7 +325,7 @@ def stay_chance(loads: Loads, code: int) -> float:
     return stay
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled(cache=True, nogil=True, error_model="numpy")
 def load_sum(loads: Loads, code: int) -> tuple[float, float]:
     """Mean [W] and variance [W²] of the sum of all loads in a joint state."""
     mean, variance = 0.0, loads.variance
@@ -336,7 +336,7 @@ def load_sum(loads: Loads, code: int) -> tuple[float, float]:
     return mean, variance
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled(cache=True, nogil=True, error_model="numpy")
 def open_beam(
     loads: Loads, initial: FloatArray, reading: float, width: int
 ) -> tuple[IntArray, FloatArray]:
@@ -372,7 +372,7 @@ def open_beam(
     return codes, chances
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def new_table(loads: Loads, width: int) -> tuple[Table, Found]:
     """Memory for all states that can follow `width` states."""
     moves = int((loads.sizes - 1).sum())
@@ -384,7 +384,7 @@ def new_table(loads: Loads, width: int) -> tuple[Table, Found]:
     return table, Found(np.empty(most, np.int64), np.empty(most), np.empty(most, np.int64))
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled(cache=True, nogil=True, error_model="numpy")
 def offer(
     code: int, weight: float, parent: int, best: bool, table: Table, found: Found, count: int
 ) -> int:
@@ -406,7 +406,7 @@ def offer(
     return count
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled(cache=True, nogil=True, error_model="numpy")
 def expand(
     loads: Loads, codes: IntArray, weights: FloatArray, best: bool, table: Table, found: Found
 ) -> int:
@@ -444,7 +444,7 @@ def expand(
     return count
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled(cache=True, nogil=True, error_model="numpy")
 def walk(
     loads: Loads,
     tables: Densities,
@@ -490,7 +490,7 @@ def walk(
     return codes, weights
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled(cache=True, nogil=True, error_model="numpy")
 def gather(loads: Loads, code: int, pairs: bool, table: Table, values: FloatArray) -> float:
     """Sum of transition probability times value over the kept next states."""
     total = value_of(table, code, values)
@@ -517,7 +517,7 @@ def gather(loads: Loads, code: int, pairs: bool, table: Table, values: FloatArra
     return max(stay_chance(loads, code) * total, 1e-300)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled(cache=True, nogil=True, error_model="numpy")
 def smooth(
     loads: Loads,
     starts: BoolArray,

@@ -22,11 +22,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hushmeter.checks import BoolArray, FloatArray, IntArray
+from hushmeter.compiled import compiled
 from hushmeter.errors import DataError, InputError
 
 StateArray = NDArray[np.int8]
@@ -345,7 +345,7 @@ def expect_transitions(
 # their order. A tile of `TILE` entries stays in the fastest cache while its sum or maximum grows.
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+@compiled(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def mix(
     vector: FloatArray, work: FloatArray, matrices: FloatArray, sizes: IntArray
 ) -> tuple[FloatArray, FloatArray]:
@@ -375,14 +375,14 @@ def mix(
     return vector, work
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def copy_row(source: NDArray[np.generic], target: NDArray[np.generic]) -> None:
     """Copy an array; numba takes seconds to compile `target[:] = source`."""
     for i in range(target.size):
         target[i] = source[i]
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+@compiled(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def sum_forward(
     likelihood: FloatArray,
     starts: BoolArray,
@@ -418,7 +418,7 @@ def sum_forward(
     copy_row(current, vector)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+@compiled(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def sum_backward(
     likelihood: FloatArray,
     starts: BoolArray,
@@ -458,7 +458,7 @@ def sum_backward(
     copy_row(current, beta)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+@compiled(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def _marginalise(joint: FloatArray, sizes: IntArray, scale: float, chances: FloatArray) -> None:
     """Marginals of every chain; the joint distribution is summed over one chain at a time."""
     length, offset = joint.size, 0
@@ -478,7 +478,7 @@ def _marginalise(joint: FloatArray, sizes: IntArray, scale: float, chances: Floa
         offset += size
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled(cache=True, nogil=True, error_model="numpy")
 def best_of_two(
     vector: FloatArray,
     work: FloatArray,
@@ -499,7 +499,7 @@ def best_of_two(
         from_work[2 * i + 1] = from_y if remain > leave else from_x
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled(cache=True, nogil=True, error_model="numpy")
 def best_step(
     vector: FloatArray,
     work: FloatArray,
@@ -548,7 +548,7 @@ def best_step(
     return vector, work, origin, from_work
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled(cache=True, nogil=True, error_model="numpy")
 def max_forward(
     likelihood: FloatArray,
     starts: BoolArray,
@@ -589,7 +589,7 @@ def max_forward(
     copy_row(current, vector)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def trace_back(pointers: Pointers, last: int, path: IntArray) -> int:
     """Follow the pointers of a block back from its last state; returns the state before it."""
     state = last

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from itertools import combinations, product
 from typing import Any, ClassVar, Self, cast
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -30,6 +29,7 @@ from hushmeter.attack.levels import (
     training_power,
 )
 from hushmeter.checks import BoolArray, FloatArray, IntArray, non_negative, whole
+from hushmeter.compiled import compiled
 from hushmeter.errors import DataError, InputError
 from hushmeter.home import Home
 from hushmeter.trace import Runs, Trace
@@ -577,14 +577,14 @@ def smooth_levels(levels: LevelArray, starts: BoolArray, width: int) -> LevelArr
     return found
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def _replace_steps(column: LevelArray, starts: BoolArray, instead: LevelArray) -> None:
     for t in range(1, column.size):
         if not starts[t]:
             column[t] = instead[column[t - 1], column[t]]
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def fill_boxes(
     power: FloatArray, load: FloatArray, lows: FloatArray, highs: FloatArray, order: IntArray
 ) -> None:

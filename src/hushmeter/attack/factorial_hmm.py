@@ -21,7 +21,6 @@ from functools import reduce
 from itertools import pairwise
 from typing import ClassVar, NamedTuple, Protocol, Self
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -43,6 +42,7 @@ from hushmeter.attack.chains import (
 )
 from hushmeter.attack.levels import assign_levels, cluster, estimate_power, learn_levels
 from hushmeter.checks import BoolArray, FloatArray, IntArray, one_of, positive, whole
+from hushmeter.compiled import compiled
 from hushmeter.errors import InputError
 from hushmeter.home import Home
 from hushmeter.trace import Trace
@@ -152,7 +152,7 @@ def spread_classes(spreads: FloatArray) -> tuple[FloatArray, NDArray[np.int32]]:
     return lowest * RATIO ** used.astype(np.float64), classes.astype(np.int32)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+@compiled(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def _look_up(
     readings: FloatArray,
     states: _StateTables,
@@ -201,7 +201,7 @@ class GaussianEmission:
         return out
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+@compiled(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def _fill_gaussian(readings: FloatArray, means: FloatArray, factor: float, out: FloatArray) -> None:
     """Fill `out` row by row; a row is small enough to stay in the cache for its maximum."""
     for t in range(readings.size):

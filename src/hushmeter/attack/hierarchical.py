@@ -10,7 +10,6 @@ from dataclasses import replace
 from functools import cached_property
 from typing import ClassVar
 
-import numba
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -31,6 +30,7 @@ from hushmeter.checks import (
     positive,
     power_vector,
 )
+from hushmeter.compiled import compiled
 from hushmeter.home import Home
 
 
@@ -171,7 +171,7 @@ class MultiShot(TrackingAttacker, ProbabilisticAttacker):
         return track
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled(cache=True, nogil=True, error_model="numpy")
 def _follow(
     jumps: FloatArray,
     tolerance: float,
@@ -208,7 +208,7 @@ def _follow(
             track[t, i] = x
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def _correct_as_printed(states: BoolArray, powers: FloatArray, load: FloatArray) -> None:
     """Lines 8–20 of Algorithm 1 exactly as printed; powers in descending order."""
     n = powers.size
@@ -228,7 +228,7 @@ def _correct_as_printed(states: BoolArray, powers: FloatArray, load: FloatArray)
                 states[t, i] = True
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def _correct(
     states: BoolArray, powers: FloatArray, load: FloatArray, surplus: float, deficit: float
 ) -> None:

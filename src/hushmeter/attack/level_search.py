@@ -23,12 +23,12 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from hushmeter.attack.levels import LevelArray
 from hushmeter.checks import BoolArray, FloatArray, IntArray, one_of
+from hushmeter.compiled import compiled
 from hushmeter.errors import HushmeterError, InputError
 
 TABLE_LIMIT = 1 << 20
@@ -146,7 +146,7 @@ def _digits(codes: IntArray, counts: IntArray) -> LevelArray:
     return digits
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def _write_digits(codes: IntArray, counts: IntArray, digits: LevelArray) -> None:
     for t in range(codes.size):
         rest = codes[t]
@@ -155,7 +155,7 @@ def _write_digits(codes: IntArray, counts: IntArray, digits: LevelArray) -> None
             rest //= counts[i]
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def _nearest(borders: IntArray, targets: IntArray) -> IntArray:
     """Number of borders below each target.
 
@@ -173,7 +173,7 @@ def _nearest(borders: IntArray, targets: IntArray) -> IntArray:
     return found
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def _meet(
     high: SumTable,
     low: SumTable,
@@ -397,7 +397,7 @@ def _require(chosen: BoolArray | None) -> BoolArray:
     return chosen
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def _explain_jumps(
     high: SubsetSums,
     low: SubsetSums,
@@ -435,7 +435,7 @@ def _explain_jumps(
         answers.masks[t], answers.residuals[t], answers.ties[t] = mask, residual, ties
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def _prefer(
     residual: int, size: int, mask: int, best_residual: int, best_size: int, best_mask: int
 ) -> bool:
@@ -446,7 +446,7 @@ def _prefer(
     return mask > best_mask
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def _find_in_table(
     table: SubsetSums, target: int, tolerance: int, allowed: int
 ) -> tuple[int, int, int]:
@@ -475,7 +475,7 @@ def _find_in_table(
     return best_mask, best, 0
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def _take_all(table: SubsetSums, allowed: int) -> tuple[int, int]:
     """Mask and sum of all allowed appliances, read from the subsets of one member."""
     mask, total = 0, 0
@@ -485,7 +485,7 @@ def _take_all(table: SubsetSums, allowed: int) -> tuple[int, int]:
     return mask, total
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def _nearest_in_table(table: SubsetSums, target: int, forbidden: int) -> tuple[int, int]:
     best, best_size, best_mask = abs(target), 0, 0
     for size in range(1, table.starts.size - 1):
@@ -504,7 +504,7 @@ def _nearest_in_table(table: SubsetSums, target: int, forbidden: int) -> tuple[i
     return best_mask, best
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def _keep_allowed(part: SubsetSums, forbidden: int, kept: SubsetSums) -> None:
     count = 0
     for size in range(part.starts.size - 1):
@@ -516,14 +516,14 @@ def _keep_allowed(part: SubsetSums, forbidden: int, kept: SubsetSums) -> None:
     kept.starts[-1] = count
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def _empty_like(part: SubsetSums) -> SubsetSums:
     return SubsetSums(
         np.empty_like(part.sums), np.empty_like(part.masks), np.empty_like(part.starts)
     )
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def _find_in_halves(
     high: SubsetSums,
     low: SubsetSums,
@@ -553,7 +553,7 @@ def _find_in_halves(
     return best_mask, best, ties
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def _search_pair(
     high: SubsetSums, low: SubsetSums, size_high: int, size_low: int, target: int, tolerance: int
 ) -> tuple[int, int, int]:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-import numba
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -27,6 +26,7 @@ from hushmeter.checks import (
     positive,
     power_vector,
 )
+from hushmeter.compiled import compiled
 from hushmeter.errors import DataError, InputError
 from hushmeter.home import Home
 
@@ -445,7 +445,7 @@ def power_before(powers: FloatArray) -> FloatArray:
 
 
 # error_model="numpy" drops the check for a zero divisor: only then is the inner loop vectorised.
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled(cache=True, nogil=True, error_model="numpy")
 def _fill_largest_first(
     jumps: FloatArray,
     tolerance: float,
@@ -462,7 +462,7 @@ def _fill_largest_first(
             switches[t, i] = share if share < 1.0 else 1.0
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled(cache=True, nogil=True, error_model="numpy")
 def _follow_available(
     jumps: FloatArray,
     tolerance: float,

@@ -11,13 +11,13 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import ClassVar, NamedTuple, Self
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from hushmeter.attack.base import Attacker, Observation, Observed
 from hushmeter.attack.levels import learn_on, look_up, training_power
 from hushmeter.checks import BoolArray, FloatArray, IntArray, one_of, positive, whole
+from hushmeter.compiled import compiled
 from hushmeter.errors import DataError
 from hushmeter.home import Home
 from hushmeter.trace import Trace
@@ -309,7 +309,7 @@ def count_sparse_chain(
     )
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def decode_pairs(
     chain: SparseChain, symbols: IntArray, starts: BoolArray, fall_back: bool
 ) -> IntArray:

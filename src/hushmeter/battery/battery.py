@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
-import numba
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -26,6 +25,7 @@ from hushmeter.checks import (
     whole,
 )
 from hushmeter.clock import local_times
+from hushmeter.compiled import compiled
 from hushmeter.errors import InputError
 from hushmeter.trace import Trace
 
@@ -551,14 +551,14 @@ SLACK = 1e-9
 Run = tuple[FloatArray, FloatArray, BoolArray]
 
 
-@numba.njit(cache=True, inline="always")
+@compiled(cache=True, inline="always")
 def into_store(b: float, limits: FloatArray) -> float:
     """Return s(b) [W], the power that reaches or leaves the store."""
     inside: float = b * limits[4] if b >= 0 else b / limits[5]
     return inside
 
 
-@numba.njit(cache=True, inline="always")
+@compiled(cache=True, inline="always")
 def act(e: float, want: float, limits: FloatArray) -> tuple[float, float, bool]:
     """Return the wanted power within the limits (b), the energy e' after it, and if b was cut."""
     hours = limits[6]
@@ -571,7 +571,7 @@ def act(e: float, want: float, limits: FloatArray) -> tuple[float, float, bool]:
     return b, after, b != want
 
 
-@numba.njit(cache=True)
+@compiled(cache=True)
 def run_reserved(
     noise: FloatArray, upkeep: float, pull: float, grid: float, limits: FloatArray
 ) -> Run:
@@ -589,7 +589,7 @@ def run_reserved(
     return power, stored, cut
 
 
-@numba.njit(cache=True, inline="always")
+@compiled(cache=True, inline="always")
 def slide(
     path: FloatArray, queue: IntArray, first: int, last: int, entering: int, sign: float
 ) -> int:
@@ -600,7 +600,7 @@ def slide(
     return last + 1
 
 
-@numba.njit(cache=True, inline="always")
+@compiled(cache=True, inline="always")
 def bend(e: float, now: int, peak: int, trough: int, path: FloatArray, limits: FloatArray) -> float:
     """Power to give up at each reading [W, stored side] so that the coming path fits the limits.
 
@@ -617,7 +617,7 @@ def bend(e: float, now: int, peak: int, trough: int, path: FloatArray, limits: F
     return give
 
 
-@numba.njit(cache=True)
+@compiled(cache=True)
 def run_lookahead(noise: FloatArray, upkeep: float, ahead: int, limits: FloatArray) -> Run:
     """Act like direct, but change a path that would leave the limits `ahead` readings before.
 
@@ -655,7 +655,7 @@ def run_lookahead(noise: FloatArray, upkeep: float, ahead: int, limits: FloatArr
     return power, stored, cut
 
 
-@numba.njit(cache=True)
+@compiled(cache=True)
 def run_flatten(load: FloatArray, limits: FloatArray) -> Run:
     """Hold the meter at its last value as long as the limits allow it."""
     size = load.size
@@ -668,7 +668,7 @@ def run_flatten(load: FloatArray, limits: FloatArray) -> Run:
     return power, stored, cut
 
 
-@numba.njit(cache=True)
+@compiled(cache=True)
 def run_stepping(load: FloatArray, step: float, limits: FloatArray) -> Run:
     """Hold the meter on a multiple of `step`; choose another multiple only if the limits force it.
 
@@ -689,7 +689,7 @@ def run_stepping(load: FloatArray, step: float, limits: FloatArray) -> Run:
     return power, stored, cut
 
 
-@numba.njit(cache=True)
+@compiled(cache=True)
 def run_control(
     noise: FloatArray, upkeep: float, pull: float, grid: float, ahead: int, limits: FloatArray
 ) -> Run:
@@ -699,7 +699,7 @@ def run_control(
     return run_reserved(noise, upkeep, pull, grid, limits)
 
 
-@numba.njit(cache=True)
+@compiled(cache=True)
 def run_days(
     noise: FloatArray, upkeep: float, pull: float, grid: float, ahead: int, limits: FloatArray
 ) -> tuple[IntArray, FloatArray, FloatArray]:

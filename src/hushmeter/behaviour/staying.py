@@ -43,10 +43,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from hushmeter.checks import FloatArray, finite_vector, non_negative, positive, whole
+from hushmeter.compiled import compiled
 from hushmeter.errors import InputError
 from hushmeter.learn.kmedians import assign_to, check_profiles
 
@@ -59,7 +59,7 @@ _ROUNDING = 1e-9
 _TILTS = np.array([0.05, 0.1, 0.18, 0.27, 0.35, 0.42, 0.46])
 
 
-@njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def terms(profile: Any, own: Any, rival: Any, scale: float, weight: Any, reach: Any) -> Any:
     """Fill weight and reach, shape (2, d); return the margin ‖x − rival‖₁ − ‖x − own‖₁."""
     margin = 0.0
@@ -80,7 +80,7 @@ def terms(profile: Any, own: Any, rival: Any, scale: float, weight: Any, reach: 
     return margin
 
 
-@njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def moments(weight: Any, reach: Any, scale: float) -> Any:
     """Return mean and variance of the move towards the rival, in closed form."""
     mean, variance = 0.0, 0.0
@@ -98,7 +98,7 @@ def moments(weight: Any, reach: Any, scale: float) -> Any:
     return mean, variance
 
 
-@njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def log_moment(weight: Any, reach: Any, scale: float, tilt: float) -> Any:
     """Return ln E exp(tilt/λ·move), for |tilt| < 1/2."""
     total = 0.0
@@ -114,7 +114,7 @@ def log_moment(weight: Any, reach: Any, scale: float, tilt: float) -> Any:
     return total
 
 
-@njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def most_switching(weight: Any, reach: Any, scale: float, margin: float) -> Any:
     """Return Chernoff's upper bound of P(move ≥ margin)."""
     best = 0.0
@@ -123,7 +123,7 @@ def most_switching(weight: Any, reach: Any, scale: float, margin: float) -> Any:
     return np.exp(best)
 
 
-@njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def _circumference(weight: Any, reach: Any, scale: float, margin: float) -> Any:
     """Return a circle length that exceeds |move − margin|, and the probability that it does not."""
     bits = np.log(1 / TAIL)
@@ -141,14 +141,14 @@ def _circumference(weight: Any, reach: Any, scale: float, margin: float) -> Any:
     return max(right, left), 2 * TAIL / (1 - TAIL)
 
 
-@njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def _count(variance: float, turn: float, precision: float, most: int) -> Any:
     """Return the number of frequencies for the precision, from the density of a normal variable."""
     spread = max(np.sqrt(variance), 1e-6 * turn)
     return max(128, min(most, int(turn / (5.0 * spread * precision))))
 
 
-@njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def _characteristic(weight: Any, reach: Any, scale: float, step: float, out: Any) -> None:
     """Compute E exp(i·k·step·move) for k = 1 … K, a product of one closed form for each hour."""
     one = 1.0 + 0.0j
@@ -172,7 +172,7 @@ def _characteristic(weight: Any, reach: Any, scale: float, step: float, out: Any
             out[k] *= 1 - up - down + up * towards + down * away
 
 
-@njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def _vaaler(waves: Any, angle: float) -> Any:
     """Return Vaaler's sum for the distribution shifted by the angle, and its proved error."""
     size = waves.size + 1
@@ -187,7 +187,7 @@ def _vaaler(waves: Any, angle: float) -> Any:
     return total, max(spike, 0.0) / (2 * size)
 
 
-@njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def pair(
     weight: Any,
     reach: Any,
@@ -231,7 +231,7 @@ def pair(
     return min(max(value, 0.0), 1.0), max(low, 0.0), min(high, 1.0)
 
 
-@njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def bound_staying(
     profiles: Any,
     centres: Any,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Iterator, Mapping
 from copy import copy
 from functools import cache
@@ -17,7 +18,7 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from hushmeter.errors import HushmeterError
+from hushmeter.errors import HushmeterError, printable
 
 GUIDE = """\
 hushmeter releases smart-meter readings under differential privacy and measures
@@ -116,6 +117,20 @@ class Command(TyperCommand):
                 option.rich_help_panel = None  # type: ignore[attr-defined]
             elif getattr(option, "rich_help_panel", None) is not None:
                 self.rare.append(option)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Refuse an option of which only the last value would count, and a name that is no text."""
+        given = self.make_parser(ctx).parse_args(args=list(args))[2]
+        for option in self.params:
+            single = not (getattr(option, "is_flag", True) or option.multiple)
+            if single and given.count(option) > 1:
+                ctx.fail(f"{option.opts[-1]} is given twice, and only one value counts; give one")
+        left = super().parse_args(ctx, args)
+        try:
+            str(ctx.params.get("output")).encode()
+        except UnicodeEncodeError:
+            ctx.fail("the name of the output is not UTF-8; choose another name")
+        return left
 
     def get_params(self, ctx: Any) -> list[Any]:
         """The options of the command, `--help`, and `--help-all` if there are rare options."""
@@ -219,6 +234,8 @@ def main() -> None:
     Every error is printed as one sentence. The exit code is 1 if the data or the budget do not
     allow what was asked, and 2 if the usage is wrong.
     """
+    # NumPy warns about numbers that are refused a moment later.
+    warnings.simplefilter("ignore", RuntimeWarning)
     try:
         sys.exit(app(prog_name="hushmeter", standalone_mode=False))
     except HushmeterError as error:
@@ -250,5 +267,5 @@ def _fail_usage(error: Any) -> NoReturn:
 
 def _fail(message: str, code: int) -> NoReturn:
     """Print the message on standard error and end with the exit code."""
-    typer.echo(f"hushmeter: {message}", err=True)
+    typer.echo(f"hushmeter: {printable(message)}", err=True)
     sys.exit(code)

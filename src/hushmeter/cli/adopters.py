@@ -381,23 +381,26 @@ def _read_load(path: Path, options: ReadOptions) -> Trace | Estimate:
 
 
 def _read_harm(given: Sequence[str]) -> dict[str, float]:
-    weights = {}
-    for entry in given:
-        name, _, value = entry.rpartition("=")
-        weights[name] = _number("--harm", entry, value)
-    return weights
+    from hushmeter.checks import once
+
+    pairs = [entry.rpartition("=")[::2] for entry in given]
+    return {
+        name: _number("--harm", f"{name}={value}", value)
+        for name, value in once("--harm", pairs).items()
+    }
 
 
 def _read_buyer(text: str, purpose: str | None) -> Buyer:
     """The buyer of --buyer; without a use of its own, the data are for the purpose of the wish."""
+    from hushmeter.checks import once
     from hushmeter.price import Buyer
 
     values: dict[str, Any] = {} if purpose is None else {"use": purpose}
-    for entry in filter(None, text.split(",")):
-        name, _, value = entry.partition("=")
+    pairs = [entry.partition("=")[::2] for entry in filter(None, text.split(","))]
+    for name, value in once("--buyer", pairs).items():
         if name not in Buyer.__dataclass_fields__:
             raise UnknownNameError("term of a buyer", name, Buyer.__dataclass_fields__)
-        values[name] = value if name == "use" else _number("--buyer", entry, value)
+        values[name] = value if name == "use" else _number("--buyer", f"{name}={value}", value)
     return Buyer(**values)
 
 

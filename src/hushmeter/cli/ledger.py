@@ -24,7 +24,7 @@ Json = Annotated[bool, JSON]
 @app.command("init")
 def init(
     ledger: Url,
-    clamp: Annotated[str | None, CLAMP] = None,
+    clamp: Annotated[str | None, typer.Option(help=CLAMP.help)] = None,
     change: Annotated[
         str | None,
         typer.Option("--change", help="Protect a change of a day of this size, such as 3kW,8kWh."),

@@ -542,14 +542,16 @@ def read_parameters(given: Sequence[str], chosen: type[Attacker]) -> dict[str, A
     """Parameters given as name=value; a value is JSON, or text if it is not valid JSON."""
     import json
 
+    from hushmeter.checks import once
     from hushmeter.noise import parse_mechanism
 
     known = list(signature(chosen).parameters)[1:]
     values: dict[str, Any] = {}
     for entry in given:
-        name, separator, text = entry.partition("=")
-        if not separator:
+        if "=" not in entry:
             raise InputError(f"--parameter must have the form name=value, got {entry!r}.")
+    pairs = [entry.partition("=")[::2] for entry in given]
+    for name, text in once("--parameter", pairs).items():
         if name not in known:
             raise UnknownNameError(f"parameter of {chosen.name}", name, known)
         try:

@@ -31,6 +31,7 @@ from hushmeter.files import reason_of, sha256_of
 from hushmeter.fleet.folders import SourceFolder
 from hushmeter.fleet.job import Columns, InputFormat
 from hushmeter.read.columns import load_table, to_numbers
+from hushmeter.read.headers import find_unit
 from hushmeter.read.recording import DECIMALS, ReadOptions, Task
 from hushmeter.read.times import read_stamps, to_utc
 from hushmeter.trace import UNITS
@@ -419,6 +420,9 @@ def convert(
 
     meter = column(columns.meter, "name it with --columns meter=NAME").cast(pa.string())
     time = column(columns.time, "name it with --columns time=NAME")
+    named = find_unit(columns.value)
+    if named and columns.unit not in table.column_names and named != (form.unit or named):
+        raise DataError(f"has values in {named} ({columns.value!r}), not in {form.unit}.")
     unit = column(columns.unit, "state the unit of its values, such as --unit kWh", form.unit)
     length = column(
         columns.interval, "state the length of its readings, such as --interval 30min",

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from hushmeter import __version__
-from hushmeter.checks import one_of
+from hushmeter.checks import once, one_of
 from hushmeter.clock import check_zone
 from hushmeter.errors import DataError, InputError
 from hushmeter.files import json_text
@@ -79,7 +79,7 @@ class InputFormat:
 
 def parse_columns(text: str | None) -> Columns:
     """Read other names of the columns from pairs such as `meter=mpan,time=read_at`."""
-    names: dict[str, str] = {}
+    pairs: list[tuple[str, str]] = []
     known = asdict(Columns())
     for part in (text or "").split(",") if text else ():
         role, sign, name = part.partition("=")
@@ -87,8 +87,8 @@ def parse_columns(text: str | None) -> Columns:
             raise InputError(
                 f"columns must be ROLE=NAME pairs with a role of {', '.join(known)}; got {part!r}."
             )
-        names[role.strip()] = name.strip()
-    columns = Columns(**names)
+        pairs.append((role.strip(), name.strip()))
+    columns = Columns(**once("columns", pairs))
     if len(set(columns.names)) < len(columns.names):
         raise InputError(f"two roles share a column: {', '.join(columns.names)}.")
     return columns

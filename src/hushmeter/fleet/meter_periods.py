@@ -14,11 +14,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.clock import day_bounds
+from hushmeter.compiled import compiled
 from hushmeter.errors import DataError
 from hushmeter.fleet.input_files import TICKS
 from hushmeter.fleet.job import Columns
@@ -391,7 +391,7 @@ def _filled(column: pa.Array, empty: float) -> Any:
     return (numbers.fill_null(empty) if numbers.null_count else numbers).to_numpy()
 
 
-@njit(cache=True, inline="always")
+@compiled(cache=True, inline="always")
 def _place(meter: Any, period: Any, mask: Any) -> Any:
     """Return the first cell of the table to look at."""
     key = (np.uint64(np.int64(meter)) << _HALF) ^ np.uint64(np.int64(period) & 0xFFFFFFFF)
@@ -401,7 +401,7 @@ def _place(meter: Any, period: Any, mask: Any) -> Any:
     return np.int64(key >> _HALF) & mask
 
 
-@njit(cache=True, inline="always")
+@compiled(cache=True, inline="always")
 def find_period(t: Any, calendar: Any, day: Any) -> Any:
     """Return the number of the period of a tick, and its first and last tick; −1 if none."""
     of_day, starts = calendar
@@ -414,7 +414,7 @@ def find_period(t: Any, calendar: Any, day: Any) -> Any:
     return period, starts[period], starts[period + 1]
 
 
-@njit(cache=True)
+@compiled(cache=True)
 def find_block(meter: Any, period: Any, table: Any, meters: Any, periods: Any) -> Any:
     """Return the cell of the table that holds a block, or the free cell where it belongs."""
     mask = table.size - 1
@@ -427,14 +427,14 @@ def find_block(meter: Any, period: Any, table: Any, meters: Any, periods: Any) -
     return cell
 
 
-@njit(cache=True)
+@compiled(cache=True)
 def rebuild(table: Any, meters: Any, periods: Any, count: int) -> None:
     """Enter all known blocks into an empty table."""
     for block in range(count):
         table[find_block(meters[block], periods[block], table, meters, periods)] = block
 
 
-@njit(cache=True)
+@compiled(cache=True)
 def even_stretch(start: int, codes: Any, times: Any, step: int, end_tick: Any) -> int:
     """Return the end of the rows from `start` on with one meter and times one step apart.
 
@@ -448,7 +448,7 @@ def even_stretch(start: int, codes: Any, times: Any, step: int, end_tick: Any) -
     return end
 
 
-@njit(cache=True)
+@compiled(cache=True)
 def all_alike(start: int, end: int, intervals: Any, step_s: int) -> bool:
     """Return whether rows have the correct interval."""
     odd = 0
@@ -457,7 +457,7 @@ def all_alike(start: int, end: int, intervals: Any, step_s: int) -> bool:
     return odd == 0
 
 
-@njit(cache=True)
+@compiled(cache=True)
 def take_slots(bits: Any, first: int, slot: int, count: int) -> bool:
     """Mark a range of slots as seen; return False and mark nothing if one was seen before."""
     one, ones = np.uint64(1), ~np.uint64(0)
@@ -477,7 +477,7 @@ def take_slots(bits: Any, first: int, slot: int, count: int) -> bool:
     return True
 
 
-@njit(cache=True)
+@compiled(cache=True)
 def check_rows(
     start: int,
     first_row: int,
@@ -538,7 +538,7 @@ def check_rows(
     return i
 
 
-@njit(cache=True)
+@compiled(cache=True)
 def rows_in_order(codes: Any, meter_map: Any, times: Any, last: Any) -> bool:
     """Return whether meters never fall and the times of a meter rise.
 
@@ -552,7 +552,7 @@ def rows_in_order(codes: Any, meter_map: Any, times: Any, last: Any) -> bool:
     return True
 
 
-@njit(cache=True)
+@compiled(cache=True)
 def number_by_first_use(codes: Any, numbers: Any) -> int:
     """Number codes in the order of their first use; `numbers` must be −1 everywhere at first."""
     count = 0
@@ -563,7 +563,7 @@ def number_by_first_use(codes: Any, numbers: Any) -> int:
     return count
 
 
-@njit(cache=True)
+@compiled(cache=True)
 def mark_kept(
     columns: Any, meter_map: Any, calendar: Any, day: int, blocks: Any, dropped: Any, keep: Any
 ) -> int:
@@ -584,7 +584,7 @@ def mark_kept(
     return kept
 
 
-@njit(cache=True)
+@compiled(cache=True)
 def to_watts(values: Any, codes: Any, factors: Any, low: float, high: float, out: Any) -> None:
     """Convert values to clamped watts.
 
@@ -598,7 +598,7 @@ def to_watts(values: Any, codes: Any, factors: Any, low: float, high: float, out
         out[i] = min(max(watts, low), high)
 
 
-@njit(cache=True)
+@compiled(cache=True)
 def mark_odd(values: Any, codes: Any, factors: Any, out: Any) -> None:
     """Set out[i] if a value is not a finite number, or has no known unit."""
     for i in range(out.size):

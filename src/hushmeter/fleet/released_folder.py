@@ -148,8 +148,8 @@ def open_released(folder: Path, name: str, sha256: str) -> Iterator[BinaryIO]:
     """
     path = folder / name
     try:
-        if not path.resolve().is_relative_to(folder.resolve()):
-            raise DataError(f"{path} is a link that leads out of the released folder.")
+        if path.resolve() != folder.resolve() / name:
+            raise DataError(f"{path} is a link, and a released folder holds its files themselves.")
         file = path.open("rb")
     except OSError as error:
         raise DataError(
@@ -180,7 +180,7 @@ def check_released_folder(folder: Path | str) -> list[str]:
         name = path.relative_to(folder)
         if name.parts[0] == PRIVATE:
             continue
-        if not path.is_dir() and name.as_posix() not in listed:
+        if (path.is_symlink() or not path.is_dir()) and name.as_posix() not in listed:
             problems.append(f"{path} is not listed in the manifest; do not publish it.")
     if (folder / PRIVATE).exists():
         problems.append(
@@ -258,8 +258,10 @@ def _check_entries(facts: Mapping[str, Any]) -> None:
     series = facts["schema"] == FleetTerms.schema
     wanted = FILE if series else FILE - {"rows", "released_blocks"}
     kinds = {kind: kind == "released" for kind in ("released", "quarantined", "empty")}
+    names = [file["file"] for file in facts["files"]]
     if (
         facts.keys() - {"signature"} != {*KNOWN, *LATER}
+        or len({*names}) < len(names)
         or facts["quarantine"].keys() != LEFT_OUT
         or any(file.keys() != wanted for file in facts["files"])
         or any(kinds[file["state"]] != bool(file["sha256"]) for file in facts["files"])
@@ -270,7 +272,8 @@ def _check_entries(facts: Mapping[str, Any]) -> None:
 def _check_inside(manifest: Path, name: str) -> None:
     """Raise `DataError` unless a name stays within the folder of the manifest."""
     parts = {*PurePosixPath(name).parts, *Path(name).parts}
-    if not parts or ".." in parts or name.startswith("/") or Path(name).is_absolute():
+    alias = name != PurePosixPath(name).as_posix()
+    if not parts or ".." in parts or name.startswith("/") or Path(name).is_absolute() or alias:
         raise DataError(f"{manifest} names a file outside its folder: {name!r}; do not use it.")
 
 

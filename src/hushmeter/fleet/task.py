@@ -58,6 +58,7 @@ from hushmeter.fleet.job import FleetJob
 from hushmeter.fleet.meter_periods import Blocks, OddCells, Problem
 from hushmeter.fleet.sum_terms import SumTerms
 from hushmeter.ledger import Ledger, SpendOutcome, open_ledger
+from hushmeter.processes import SAFE_PATH, safe_path, worker_pool
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -393,27 +394,21 @@ def run_in_processes(
         for name in files:
             yield task(job, name)
         return
-    from concurrent.futures import ProcessPoolExecutor, as_completed
+    from concurrent.futures import as_completed
     from concurrent.futures.process import BrokenProcessPool
-    from multiprocessing import get_context
 
-    # Arrow has threads in this process, so a fork of it is not safe. Workers are forked from a
-    # server process that only loads code.
-    context = get_context("forkserver")
-    context.set_forkserver_preload(["hushmeter.fleet.series", "pyarrow.parquet"])
-    pool = ProcessPoolExecutor(min(jobs, len(files)), mp_context=context, initializer=_start_worker)
+    preloaded = ("hushmeter.fleet.series", "pyarrow.parquet")
     try:
-        with _without_interrupts():
-            begun = [pool.submit(task, job, name) for name in files]
-        for ended in as_completed(begun):
-            yield ended.result()
+        with worker_pool(min(jobs, len(files)), preloaded, _start_worker) as pool:
+            with _without_interrupts():
+                begun = [pool.submit(task, job, name) for name in files]
+            for ended in as_completed(begun):
+                yield ended.result()
     except BrokenProcessPool:
         raise DataError(
             "a worker process was killed, perhaps for lack of memory; what it had paid for is "
             "kept, continue with --resume."
         ) from None
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
 
 
 @contextmanager
@@ -491,7 +486,7 @@ def spark_session(master: str) -> Iterator[SparkSession]:
     """
     # Executors run this interpreter unless the cluster names another.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    with warnings.catch_warnings():
+    with safe_path(), warnings.catch_warnings():
         # pyspark warns about a newer pandas, which nothing here uses.
         warnings.simplefilter("ignore", FutureWarning)
         try:
@@ -500,6 +495,7 @@ def spark_session(master: str) -> Iterator[SparkSession]:
             raise MissingExtraError("a job on Spark", "spark") from None
         builder = SparkSession.builder.appName("hushmeter fleet")
         builder = builder.config("spark.ui.showConsoleProgress", "false")
+        builder = builder.config(f"spark.executorEnv.{SAFE_PATH}", "1")
         if master != SUBMITTED:
             builder = builder.master(master)
         with one_sentence(f"a Spark session on {master}", "opened", kinds=Exception):

@@ -217,11 +217,11 @@ def cell_length(interval_s: float, least_s: float) -> int:
 
 
 @cache
-def compiled(loop: Callable[..., Any]) -> Any:
+def compile_loop(loop: Callable[..., Any]) -> Any:
     """Return a loop in machine code; numba is imported here, because that takes half a second."""
-    from numba import njit
+    from hushmeter.compiled import compiled
 
-    return njit(cache=True, nogil=True)(loop)
+    return compiled(cache=True, nogil=True)(loop)
 
 
 def slot_length(interval_s: float) -> int:

@@ -19,10 +19,10 @@ from itertools import pairwise
 from typing import Any, Self, TypeVar
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from hushmeter.checks import FloatArray, whole
+from hushmeter.compiled import compiled
 from hushmeter.errors import DataError, InputError, UnknownNameError
 
 Labels = NDArray[np.int32]
@@ -39,7 +39,7 @@ SLACK = 1e-12
 """Relative rounding error of a sum of distances."""
 
 
-@njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def _distance(profile: Any, centre: Any) -> Any:
     """Return Σ_t |x_t − c_t|, in four independent sums that the processor computes in parallel."""
     a = b = c = d = 0.0
@@ -54,7 +54,7 @@ def _distance(profile: Any, centre: Any) -> Any:
     return (a + b) + (c + d)
 
 
-@njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def _distances(profile: Any, across: Any, sums: Any) -> None:
     """Compute the distance of a profile to every centre.
 
@@ -72,7 +72,7 @@ def _distances(profile: Any, across: Any, sums: Any) -> None:
             sums[j] += abs(profile[t] - across[t, j])
 
 
-@njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def _two_nearest(profile: Any, across: Any, sums: Any) -> Any:
     """Return the nearest centre (the first of equals) and the two smallest distances."""
     _distances(profile, across, sums)
@@ -86,7 +86,7 @@ def _two_nearest(profile: Any, across: Any, sums: Any) -> Any:
     return nearest, best, second
 
 
-@njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def _assign_rows(profiles: Any, across: Any, labels: Any, first: Any, second: Any) -> None:
     """Compute label, distance to the nearest and to the second nearest centre of every profile."""
     sums = np.empty(across.shape[1])
@@ -94,7 +94,7 @@ def _assign_rows(profiles: Any, across: Any, labels: Any, first: Any, second: An
         labels[i], first[i], second[i] = _two_nearest(profiles[i], across, sums)
 
 
-@njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def _reassign_rows(
     profiles: Any,
     centres: Any,
@@ -138,7 +138,7 @@ def _reassign_rows(
     return changed
 
 
-@njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def _median_columns(
     profiles: Any, order: Any, labels: Any, counts: Any, centres: Any, start: int, stop: int
 ) -> None:

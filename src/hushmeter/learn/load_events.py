@@ -23,7 +23,7 @@ from hushmeter.learn.habits import (
     LocalReadings,
     cell_length,
     clock,
-    compiled,
+    compile_loop,
     length,
     slot_length,
 )
@@ -185,7 +185,7 @@ def _match(
 
 def _fast(loop: Callable[..., IntArray], steps: int) -> Any:
     """The loop, compiled if it has many steps: importing numba takes longer than a few."""
-    return loop if steps < FEW_STEPS else compiled(loop)
+    return loop if steps < FEW_STEPS else compile_loop(loop)
 
 
 def pair_edges(

@@ -22,7 +22,7 @@ from hushmeter.learn.habits import (
     NIGHT_H,
     QUARTER_S,
     LocalReadings,
-    compiled,
+    compile_loop,
     slot_length,
 )
 from hushmeter.trace import SECONDS_PER_HOUR
@@ -300,7 +300,7 @@ def forward_backward(
     shape (D, S, 2) each; `start` is the chance of the second state before the first slot.
     """
     passes: tuple[FloatArray, FloatArray, FloatArray]
-    passes = compiled(_both_passes)(density, change, start)
+    passes = compile_loop(_both_passes)(density, change, start)
     return passes
 
 
@@ -379,7 +379,7 @@ def _away(days: Days, run: _Passes) -> FloatArray:
     exceptions = np.array([1 - EXCEPTIONS, EXCEPTIONS])
     quiet = np.log(run.density @ exceptions).sum(axis=1)
     near = np.append(np.inf, np.diff(days.dates)) <= NEAR_DAYS
-    return np.asarray(compiled(_chain_of_days)(np.exp(np.clip(quiet - lived, -50, 50)), near))
+    return np.asarray(compile_loop(_chain_of_days)(np.exp(np.clip(quiet - lived, -50, 50)), near))
 
 
 NEAR_DAYS = 3

@@ -36,10 +36,11 @@ import numpy as np
 
 from hushmeter.checks import IntArray
 from hushmeter.errors import DataError, InputError, MissingExtraError
-from hushmeter.files import json_text, one_sentence, write_bytes
+from hushmeter.files import json_text, one_sentence, replace_together, write_bytes
 from hushmeter.live.payloads import Parser, preview
 from hushmeter.live.state import Item, State, WindowRow
 from hushmeter.live.stream import Terms
+from hushmeter.releases.files import private_path, release_contents
 from hushmeter.write import meter_bytes
 
 Receive = Callable[[str, bytes], None]
@@ -376,7 +377,9 @@ class FolderSink(Sink):
             if self._terms.by_month == (item.kind == "month"):
                 release = self._terms.release_of(rows, self._state.sums_of(item.label))
                 name = item.label if self._terms.by_month else f"{item.label}.{self._kind}"
-                release.save(self.folder / name, force=True)
+                # The file of the day grew here without a receipt.
+                place = self.folder / name
+                replace_together(release_contents(release, place), private=[private_path(place)])
                 summary["receipt"] = release.receipt.to_dict()
             elif item.kind == "day":
                 summary["receipt"] = self._terms.receipt_of(rows).to_dict()

@@ -10,12 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from hushmeter.compiled import compiled
 
 _WITHOUT_SIGN = np.int64(0x7FFFFFFFFFFFFFFF)
 
 
-@njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def alias_table(weights: Any, cells: int, cell_bits: int) -> Any:
     """Integer alias table: cells of 2^cell_bits words each, threshold and alias in one uint32."""
     capacity = np.int64(1) << cell_bits
@@ -51,7 +52,7 @@ def alias_table(weights: Any, cells: int, cell_bits: int) -> Any:
     return packed
 
 
-@njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def lookup(words: Any, packed: Any, cell_bits: int, sentinel: int, offset: int, out: Any) -> int:
     """Write the outcome of every word into `out` and return how many selected the sentinel."""
     low = np.uint32(cell_bits)
@@ -73,7 +74,7 @@ def lookup(words: Any, packed: Any, cell_bits: int, sentinel: int, offset: int, 
     return missed
 
 
-@njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def append_digit(leading: Any, digit: Any, base: float, out: Any) -> None:
     """Write leading·base + digit into `out`; a negative n represents the magnitude −1 − n.
 
@@ -87,14 +88,14 @@ def append_digit(leading: Any, digit: Any, base: float, out: Any) -> None:
         out[i] = value * base + (low if value >= 0.0 else base - 1.0 - low)
 
 
-@njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def stair_numbers(classes: Any, out: Any) -> None:
     """Write the leading digit Q of every index 4Q + c into `out`."""
     for i in range(out.size):
         out[i] = np.float64(np.int32(classes[i] >> 2))
 
 
-@njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def place_on_stairs(
     classes: Any, words: Any, word_bits: int, steps: int, inner: int, numbers: Any, out: Any
 ) -> int:
@@ -136,7 +137,7 @@ def place_on_stairs(
     return refused
 
 
-@njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def count_large(bits: Any, limit: int) -> int:
     """Count the values whose magnitude reaches `limit`, NaN and infinity included.
 
@@ -150,7 +151,7 @@ def count_large(bits: Any, limit: int) -> int:
     return count
 
 
-@njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def round_and_add(
     readings: Any, per_watt: float, low: float, high: float, noise: Any, out: Any
 ) -> None:

@@ -45,9 +45,14 @@ def new_figure(width: float, height: float) -> Figure:
 @cache
 def _figure_class() -> type[Figure]:
     """Return the figure class; matplotlib is imported only when a figure is drawn."""
+    import matplotlib
     from matplotlib.figure import Figure
     from matplotlib.text import Text
     from matplotlib.ticker import LogFormatter
+
+    if Path(matplotlib.matplotlib_fname()).resolve().parent == Path.cwd():
+        # The settings of the current folder may be a stranger's, and they can start programs.
+        matplotlib.rcdefaults()
 
     class PlainFigure(Figure):
         """A figure that draws names as they are: a “$” in a name does not start a formula."""

@@ -277,7 +277,7 @@ def _headerless(task: Task, columns: Sequence[Column], time: TimePlan) -> Plan:
         )
     channel = re.fullmatch(r"(?:channel_\d+|mains)\.dat", task.path.name)
     return Plan(
-        time, (others[0],), unit=task.options.unit or ("W" if channel else None),
+        time, (others[0],), unit=task.unit("W" if channel else None, "a channel of REDD"),
         counter=bool(task.options.is_counter),
     )  # fmt: skip
 
@@ -524,7 +524,9 @@ def _of_rows(task: Task, time: TimePlan, group: list[Column]) -> list[Column]:
         return group
     clock = read_row_times(task, time)
     steps = np.diff(ascending(clock.ns[clock.good]))
-    length = float(np.median(steps)) / SECOND if steps.size else 0.0
+    if not steps.size:
+        return group
+    length = float(np.median(steps)) / SECOND
     kept = [c for c in group if not c.meaning.period or abs(c.meaning.period / length - 1) < 0.1]
     return kept or group
 
@@ -617,15 +619,12 @@ def _with_unit(task: Task, plan: Plan, raw: RawTable) -> Plan:
     """The plan with its unit, and whether the values are those of a counter."""
     columns = plan.values or plan.circuits
     stated = {c.meaning.unit for c in columns}
-    cells = {c.cell_unit for c in columns}
-    # Cells that carry their own unit were brought to a common one.
-    given = None if len(cells) == 1 and None not in cells else task.options.unit
-    unit = given or (next(iter(stated)) if len(stated) == 1 else None)
-    # A stated unit that contradicts the header must give a likely power.
-    assumed = given is not None and len(stated - {None, given}) == 1
-    if unit is None and raw.preamble:
-        units = {stated_unit(line) for line in raw.preamble} - {None}
-        unit = units.pop() if len(units) == 1 else None
+    unit, assumed = next(iter(stated)) if len(stated) == 1 else task.options.unit, False
+    if unit is None:
+        lines = {stated_unit(line): line for line in raw.preamble}
+        lines.pop(None, None)
+        unit, line = next(iter(lines.items())) if len(lines) == 1 else (None, "")
+        unit = task.unit(unit, f"what the line {line[:60]!r} describes")
     if unit is None and len(columns) == 1 and columns[0].name.lower() in POWER_NAMES:
         unit, assumed = "W", True
     if unit is None and not plan.values:
@@ -723,8 +722,8 @@ def _by_layout(task: Task, raw: RawTable, layout: Layout) -> tuple[RawTable, Pla
         and not re.fullmatch(r"column_\d+|Unnamed: \d+|sum_of_submeters|main_house_subtotal|index",
                              c.name)
     )  # fmt: skip
-    unit = task.options.unit or layout.unit or next((u for line in raw.preamble
-                                                if (u := stated_unit(line))), None)  # fmt: skip
+    lines = (unit for line in raw.preamble if (unit := stated_unit(line)))
+    unit = task.unit(layout.unit or next(lines, None), f"a table of {layout.format}")
     counter = layout.counter if task.options.is_counter is None else task.options.is_counter
     plan = Plan(
         time,

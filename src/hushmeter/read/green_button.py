@@ -432,7 +432,7 @@ def _rows(task: Task, blocks: Sequence[Block], scale: float) -> Rows:
 
 def _unit(task: Task, kind: dict[str, str] | None) -> tuple[str, float, bool]:
     """Name of the unit, watts or watt-hours in it, and whether it is one of energy."""
-    if task.options.unit is not None:
+    if kind is None and task.options.unit is not None:
         return task.options.unit, *unit_factor(task.options.unit)
     if kind is None:
         raise task.error(
@@ -448,7 +448,14 @@ def _unit(task: Task, kind: dict[str, str] | None) -> tuple[str, float, bool]:
         raise task.error(
             f": powerOfTenMultiplier {kind.get('powerOfTenMultiplier')!r} makes no sense."
         )
-    return name if exponent == 0 else f"{name} × 10^{exponent}", 10.0**exponent, energy
+    if exponent == 0 or task.options.unit is None:
+        task.unit(name, "what its ReadingType describes")
+        return name if exponent == 0 else f"{name} × 10^{exponent}", 10.0**exponent, energy
+    # Some utilities state a wrong multiplier, which the user may correct, but not power as energy.
+    given = unit_factor(task.options.unit)
+    if given[1] != energy:
+        task.unit(name, "what its ReadingType describes")
+    return task.options.unit, *given
 
 
 def _length(

@@ -23,10 +23,18 @@ PRICE = re.compile(
     r"(?:1\s*)?[km]?wh?(?![^\W_])"
 )
 DENSITY = re.compile(r"(?i)wh?\s*(?:/|per|pro)\s*(?:m2|m²|m\^2|sqm|km|100)")
-WATT_HOURS = re.compile(
-    r"(?i)(kilo|mega)?[-_ ]?watt[-_ ]?(?:hours?|hrs?|uur|stunden?|heures?|or[ae]|horas?|timer?"
-    r"|tunti\w*)(?![a-z])"
+# A unit as a whole: kW, kWH, k W h, kW·h, kW/h, kilowatt-hours, Kilowattstunden, кВт·ч. "kWh/d" and
+# "W/m2" are other units, and so are none that is known.
+_HOURS = r"h(?:(?:ou)?r)?s?|std|ч|час\w*|год\w*"
+_LONG_HOURS = r"uur|stunden?|heures?|or[ae]|horas?|timer?|tunti\w*"
+UNIT = re.compile(
+    r"(?i)(?:(?:(?<![^\W\d_])|(?-i:(?<=[a-jln-z])(?=[kKM]?W)))"
+    r"(?P<prefix>milli|kilo|mega|[kmкм])?[-_. ]?"
+    rf"(?:watts?|w|вт)(?:[\s_.·⋅∙•*×/-]{{0,3}}(?P<hours>{_HOURS}))?"
+    rf"|(?P<long_prefix>kilo|mega)?[-_ ]?watt[-_ ]?(?P<long_hours>{_LONG_HOURS}|{_HOURS}))"
+    r"(?![^\W_])(?P<per>\s*[/·⋅∙•*×]\s*(?!hh)(?=\w))?"
 )
+PREFIXES = {"к": "k", "м": "m", "kilo": "k", "mega": "m"}
 # Registers of active energy or power: drawn (1) or fed in (2), now (7), counted (8), or of one
 # interval (29); the last number is the tariff.
 OBIS = re.compile(
@@ -75,9 +83,6 @@ def _units(kind: str) -> dict[str, str]:
 @lru_cache(maxsize=4096)
 def split_words(text: str) -> tuple[str, ...]:
     """Words of a header in lower case, without accents; CamelCase is split."""
-    text = WATT_HOURS.sub(
-        lambda found: f" {(found[1] or '')[:1].lower().replace('m', 'M')}Wh ", text
-    )
     for old, new in (("ø", "o"), ("Ø", "O"), ("æ", "ae"), ("Æ", "AE"), ("ł", "l"), ("ß", "ss")):
         text = text.replace(old, new)
     # The directions of a meter: A+ or +A is drawn, A- or -A is fed in.
@@ -95,10 +100,20 @@ def split_words(text: str) -> tuple[str, ...]:
     return tuple(re.findall(r"[^\W\d_]+\d*|\d+|[%€$£°]", plain.replace("³", "3")))
 
 
+def _unit_word(found: re.Match[str]) -> str:
+    """A unit as one word, such as kwh; a blank for a unit per something."""
+    if found["per"]:
+        return " / "
+    prefix = found["prefix"] or found["long_prefix"] or ""
+    # mW is a milliwatt, but mw and MW are a megawatt.
+    small = prefix == "m" and found[0].lstrip()[1:].lstrip("-_. ").startswith("W")
+    prefix = "milli" if small else PREFIXES.get(prefix.lower(), prefix.lower())
+    return f" {prefix}w{'h' if found['hours'] or found['long_hours'] else ''} "
+
+
 def _spaced(text: str) -> str:
     """A text whose CamelCase is split, and in which a unit is one word."""
-    text = re.sub(r"(?<=[a-z])([kM]Wh?)(?![A-Za-z])", r" \1", text)
-    text = re.sub(r"(?<![A-Za-z])([kM])W", r"\1w", text)
+    text = re.sub(r"([kM])W", r"\1w", UNIT.sub(_unit_word, text))
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text)
 
 
@@ -142,9 +157,15 @@ def months() -> dict[str, int]:
 
 @lru_cache(maxsize=4096)
 def find_unit(text: str) -> str | None:
-    """The electric unit in a header, such as "Usage (kWh)" → kWh; None if it has none."""
+    """The electric unit in a header, such as "Usage (kWh)" → kWh; None if it has not just one."""
     units = _units("electric")
-    return next((units[word] for word in reversed(split_words(text)) if word in units), None)
+    found = {units[word] for word in split_words(text) if word in units}
+    return found.pop() if len(found) == 1 else None
+
+
+def names_energy(name: str) -> bool:
+    """True for a name of energy or consumption, such as Stromverbrauch; a load may be a power."""
+    return has_word(name, "use", "energy_names") and not has_word(name, "power_names", "loads")
 
 
 def has_other_unit(text: str) -> bool:

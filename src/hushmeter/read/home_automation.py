@@ -33,11 +33,9 @@ import numpy as np
 from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.clock import SECOND
 from hushmeter.errors import DataError
-from hushmeter.read.headers import missing_marks, read_meaning
+from hushmeter.read.headers import find_unit, missing_marks, read_meaning
 from hushmeter.read.part import Part
 from hushmeter.read.recording import (
-    ENERGY_UNITS,
-    POWER_UNITS,
     Series,
     Task,
     metering_of_sum,
@@ -66,7 +64,11 @@ def unit_of_entity(task: Task, entity: str) -> str:
     """The stated unit, or that of the last word of a name: sensor.energy_meter_power is power."""
     words = re.findall(r"kwh|energy|power|watt|kw|verbruik", entity.lower())
     units = {"kwh": "kWh", "energy": "kWh", "kw": "kW"}
-    unit = task.options.unit or (units.get(words[-1], "W") if words else None)
+    guess, given = units.get(words[-1], "W") if words else None, task.options.unit
+    stated = words and words[-1] in ("kwh", "kw", "watt")
+    if guess == "kWh" and given is not None and not unit_factor(given)[1]:
+        stated = True
+    unit = task.unit(guess if stated else None, entity) or guess
     if unit is None:
         raise task.error(f": the unit of {entity} is unknown: state it (`unit=W` or kWh).")
     return unit
@@ -108,8 +110,8 @@ def _energy_series(
         unix_ns(seconds, task.path),
         meter,
         "Home Assistant energy CSV",
-        task.options.unit or "kWh",
-        *unit_factor(task.options.unit or "kWh"),
+        task.unit("kWh", "every row") or "kWh",
+        *unit_factor("kWh"),
         unique_names([name for name, _ in devices]),
         np.column_stack([values for _, values in devices]) if devices else None,
         repeats="last",
@@ -163,14 +165,14 @@ def _header(rows: Iterator[list[str]]) -> list[str]:
 
 def _energies(task: Task, row: list[str], count: int, number: int) -> FloatArray:
     """The row's energies in kWh; an empty field is missing."""
-    unit = row[2].strip().lower()
-    if unit not in ENERGY_UNITS:
+    factor, energy = unit_factor(find_unit(row[2]) or "W")
+    if not energy:
         raise task.error(f": line {number} is in {row[2][:20]!r}, not in kWh.")
     cells = [*row[3 : 3 + count], *[""] * (3 + count - len(row))]
     values = [
         read_state(task, text, f"line {number}, field {i}") for i, text in enumerate(cells, 4)
     ]
-    return np.array(values) * (ENERGY_UNITS[unit] / 1e3)
+    return np.array(values) * (factor / 1e3)
 
 
 def read_state(task: Task, value: object, place: str) -> float:
@@ -512,7 +514,7 @@ def _read_home_assistant(task: Task, database: sqlite3.Connection, tables: set[s
     if not sensor.states:
         raise task.error(f"has only statistics of {entity}: choose `reading_length=1h` or 5min.")
     seconds, values = _state_changes(task, database, entity)
-    unit, name = task.options.unit or sensor.unit, f"Entity {entity}"
+    unit, name = task.unit(sensor.unit, entity) or sensor.unit, f"Entity {entity}"
     changes = Changes(name, seconds, values, unit, HOME_ASSISTANT)
     return change_series(task, changes)
 
@@ -552,7 +554,7 @@ def _units_of_states(database: sqlite3.Connection) -> Iterator[tuple[str, str]]:
 
 def _electric(unit: Any) -> bool:
     """True for a unit of electric energy or power."""
-    return str(unit).lower() in {*ENERGY_UNITS, *POWER_UNITS} - {"va", "kva"}
+    return find_unit(str(unit)) is not None
 
 
 def _read_statistics(
@@ -560,7 +562,7 @@ def _read_statistics(
 ) -> Series:
     """Sums (a counter, taken at the end of every period) or means of the statistics."""
     length = SECONDS_PER_HOUR if table == "statistics" else SHORT_S
-    unit = task.options.unit or sensor.unit
+    unit = task.unit(sensor.unit, entity) or sensor.unit
     factor, energy = unit_factor(unit)
     if energy != sensor.counter:
         raise task.error(

@@ -239,9 +239,9 @@ def _series(task: Task, registers: Sequence[Register]) -> Series:
 
 def _unit(task: Task, registers: Sequence[Register]) -> str:
     """The unit of all registers that are added up."""
-    if task.options.unit is not None:
-        return task.options.unit
-    units = {find_unit(register.unit) for register in registers}
+    units = {
+        task.unit(find_unit(register.unit), f"register {register.name}") for register in registers
+    }
     unit = next(iter(units))
     if len(units) > 1 or unit is None:
         found = ", ".join(f"{r.name}: {r.unit or 'none'}" for r in registers)

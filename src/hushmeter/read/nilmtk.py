@@ -1,7 +1,7 @@
 """NILMTK's HDF5: /building<i>/elec/meter<j>/table, two-level columns, metadata as attributes.
 
-Attributes are pickles. A pickle from a stranger's file can run any code when it is loaded, so
-while the file is open only plain containers, numbers, text and NumPy scalars are let through.
+Attributes are pickles. A pickle from a stranger's file can run any code when it is loaded, so none
+is: its steps are read one by one, for plain containers, numbers and text alone.
 
 A dataset of HDF5 can keep its values in any other file of the computer (external storage, virtual
 datasets), a link can lead into another file, and a filter can name a library that is loaded to
@@ -12,49 +12,51 @@ link is followed, and a dataset that is only opened reads nothing.
 
 from __future__ import annotations
 
-import io
 import math
 import os
 import pickle
 import re
-import subprocess
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
+from pickletools import (
+    OpcodeInfo,
+    genops,
+    markobject,
+    pybytes_or_str,
+    pyfloat,
+    pyint,
+    pyinteger_or_bool,
+    pyunicode,
+)
+from subprocess import TimeoutExpired
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from hushmeter.errors import DataError, HushmeterError, MissingExtraError
+from hushmeter.processes import run_python
 from hushmeter.read.folders import HOLD_S, Channel, align, choose_building, clean, usual_interval
-from hushmeter.read.recording import PublicFacts, Recording, Task
+from hushmeter.read.recording import Recording, Task
 from hushmeter.read.source import hdf5_source, refuse_large
-from hushmeter.trace import Metering
 
 FORMAT = "NILMTK HDF5"
 WANTED = (("power", "active"), ("power", "apparent"))
 CHUNK = 1_000_000
-PLAIN = frozenset({
-    ("collections", "OrderedDict"),
-    ("datetime", "date"),
-    ("datetime", "datetime"),
-    ("numpy", "dtype"),
-    ("numpy", "ndarray"),
-    ("numpy.core.multiarray", "scalar"),
-    ("numpy._core.multiarray", "scalar"),
-    ("numpy.core.multiarray", "_reconstruct"),
-    ("numpy._core.multiarray", "_reconstruct"),
-    ("_codecs", "encode"),
-})  # fmt: skip
-OWN = PLAIN | {
-    *((kind.__module__, kind.__name__) for kind in (Recording, PublicFacts, Metering)),
-    *(("hushmeter.errors", name) for name in ("DataError", "InputError", "TooLargeError")),
+LITERAL = (pyint, pyinteger_or_bool, pyfloat, pyunicode, pybytes_or_str)
+"""What a step of a pickle writes out as text or a number."""
+PLAIN: dict[str, Callable[[list[Any]], Any]] = {
+    "NEWTRUE": lambda _: True,
+    "NEWFALSE": lambda _: False,
+    **dict.fromkeys(("EMPTY_LIST", "LIST"), list),
+    **dict.fromkeys(("EMPTY_TUPLE", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3"), tuple),
+    **dict.fromkeys(("EMPTY_DICT", "DICT"), lambda items: _pairs(items)),
 }
-"""What the process that reads a file answers with."""
+ORDERED = "collections OrderedDict"
 LONGEST_S, MOST_BYTES = 3600, 1 << 36
 DEFLATE, SHUFFLE, CHECKSUM, LZO, BZIP2, BLOSC, BLOSC2 = 1, 2, 3, 305, 307, 32001, 32026
 PACKAGED = {LZO: "lzo", BZIP2: "bzip2", BLOSC: "blosc", BLOSC2: "blosc2"}
@@ -62,31 +64,81 @@ PACKAGED = {LZO: "lzo", BZIP2: "bzip2", BLOSC: "blosc", BLOSC2: "blosc2"}
 ADVICE = "only data in the file itself are read: write all of them into one file, without links"
 
 
-class _PlainUnpickler(pickle.Unpickler):
-    """Loads data, never code: plain types, and those that are named."""
+class Unread:
+    """An object of a pickle that is no plain data; nobody may take it for a value."""
 
-    def __init__(self, stream: io.BytesIO, types: frozenset[tuple[str, str]] = PLAIN) -> None:
-        super().__init__(stream)
-        self._types = types
+    def _refuse(self, *_: object) -> Any:
+        raise TypeError("its metadata hold more than dicts, lists, text and numbers")
 
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) in self._types:
-            return super().find_class(module, name)
-        raise pickle.UnpicklingError(f"{module}.{name} is not plain data")
+    __bool__ = __int__ = __iter__ = __hash__ = __str__ = _refuse
 
 
-def _plain_loads(data: bytes, **_: Any) -> Any:
-    return _PlainUnpickler(io.BytesIO(bytes(data))).load()
+def read_plain_pickle(data: bytes, **__: Any) -> Any:
+    """Read the dicts, lists, text and numbers of a pickle without loading it.
+
+    Nothing that it names is imported or called: any other object is left unread.
+    """
+    stack: list[Any] = []
+    marks: list[int] = []
+    memo: dict[int, Any] = {}
+    value: Any
+    try:
+        for code, value, _ in genops(bytes(data)):
+            if code.name == "STOP":
+                return stack.pop()
+            if code.name == "MARK":
+                marks.append(len(stack))
+            elif code.name.endswith("GET"):
+                stack.append(memo[int(value)])
+            elif code.name.endswith("PUT") or code.name == "MEMOIZE":
+                memo[len(memo) if value is None else int(value)] = stack[-1]
+            else:
+                has_mark = markobject in code.stack_before
+                end = marks.pop() if has_mark else len(stack)
+                items, below = stack[end:], code.stack_before
+                first = end - (below.index(markobject) if has_mark else len(below))
+                taken = stack[max(first, 0) : end]
+                stack[max(first, 0) :] = _made(code, value, taken, items)
+    except (IndexError, KeyError, TypeError, ValueError) as error:
+        raise pickle.UnpicklingError(str(error)) from None
+    raise pickle.UnpicklingError("it has no end")
+
+
+def _made(code: OpcodeInfo, value: Any, taken: list[Any], items: list[Any]) -> list[Any]:
+    """What a step of a pickle leaves in place of what it took and of the items above a mark."""
+    name = code.name
+    if name in PLAIN:
+        return [PLAIN[name](items or taken)]
+    if (name == "GLOBAL" and value == ORDERED) or (
+        name == "STACK_GLOBAL" and " ".join(taken) == ORDERED
+    ):
+        return [dict]
+    if name == "REDUCE" and taken[0] is dict:
+        return [dict(*taken[1])]
+    if name.startswith("APPEND") and isinstance(taken[0], list):
+        taken[0].extend(items or taken[1:])
+    elif name.startswith("SETITEM") and isinstance(taken[0], dict):
+        taken[0].update(_pairs(items or taken[1:]))
+    elif code.stack_after and code.stack_after[0] in LITERAL:
+        return [value]
+    else:
+        return [None if name == "NONE" else Unread()] * len(code.stack_after)
+    return taken[:1]
+
+
+def _pairs(items: list[Any]) -> dict[Any, Any]:
+    """The keys and values that follow each other in a list."""
+    return dict(zip(items[::2], items[1::2], strict=True))
 
 
 @contextmanager
 def _plain_pickles() -> Iterator[None]:
-    """PyTables loads every attribute with `pickle`; while reading, with `_PlainUnpickler`."""
+    """PyTables loads every attribute with `pickle`; while reading, with `read_plain_pickle`."""
     from tables import attributeset
 
     loud = attributeset.pickle
     attributeset.pickle = SimpleNamespace(
-        loads=_plain_loads, dumps=pickle.dumps, UnpicklingError=pickle.UnpicklingError
+        loads=read_plain_pickle, dumps=pickle.dumps, UnpicklingError=pickle.UnpicklingError
     )
     try:
         yield
@@ -102,24 +154,21 @@ def read_nilmtk(task: Task) -> Recording:
     """
     if find_spec("tables") is None or find_spec("h5py") is None:
         raise MissingExtraError("reading NILMTK's HDF5", "nilmtk")
-    paths = os.pathsep.join(path for path in sys.path if path)
     try:
-        done = subprocess.run(
-            [sys.executable, "-c", f"from {__name__} import answer; answer()"],
-            input=pickle.dumps(task, protocol=4),
-            capture_output=True,
-            env={**os.environ, "PYTHONPATH": paths},
-            timeout=LONGEST_S,
-            check=False,
+        done = run_python(
+            f"from {__name__} import answer; answer()",
+            pickle.dumps((os.path.realpath(""), task), protocol=4),
+            LONGEST_S,
         )
     except PermissionError:
         return read_here(task)
-    except subprocess.TimeoutExpired:
+    except TimeoutExpired:
         raise task.error(f"was not read within {LONGEST_S} s: cut it into one building.") from None
     try:
         if done.returncode != 0:
             raise pickle.UnpicklingError("no answer")
-        found, *said = _PlainUnpickler(io.BytesIO(done.stdout), OWN).load()
+        # The process has the rights of this one: what it could answer, it could do itself.
+        found, *said = pickle.loads(done.stdout)
     except (pickle.UnpicklingError, EOFError):
         raise task.error(
             "is no readable NILMTK file: HDF5 ended while it read it, so the file is damaged or "
@@ -135,7 +184,8 @@ def read_nilmtk(task: Task) -> Recording:
 
 def answer() -> None:
     """Read the file of the task on standard input, and write what comes of it."""
-    task = pickle.load(sys.stdin.buffer)
+    folder, task = pickle.load(sys.stdin.buffer)
+    os.chdir(folder)
     _bound_memory()
     found: Recording | HushmeterError
     try:
@@ -290,7 +340,9 @@ def _attribute(node: Any, name: str) -> Any:
 
 def _metadata(group: Any) -> dict[str, Any]:
     value = _attribute(group, "metadata")
-    return value if isinstance(value, dict) else {}
+    if value is not None and not isinstance(value, dict):
+        bool(Unread())
+    return value or {}
 
 
 def _names(metadata: dict[str, Any]) -> dict[int, str]:

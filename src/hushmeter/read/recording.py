@@ -195,6 +195,13 @@ class Task:
         """The part of a file of a time zone that is read."""
         return Part.of(self.options.start, self.options.end, self.options.tz or zone or "UTC")
 
+    def unit(self, stated: str | None, where: str) -> str | None:
+        """The unit that a place of the file states, or else the user; they must not differ."""
+        given = self.options.unit
+        if stated is None or given is None or unit_factor(given) == unit_factor(stated):
+            return stated or given
+        raise self.error(f": {where} is in {stated}, not in {given} (`unit={given}`).")
+
     def chooser(self, noun: str, option: str, error: type[HushmeterError] = DataError) -> Chooser:
         """A chooser between several series of the file."""
         return Chooser(self.path, noun, option, error)
@@ -208,7 +215,8 @@ def _listed(names: Iterable[str]) -> str:
 
 def unit_factor(unit: str) -> tuple[float, bool]:
     """Watts (or watt-hours) in one `unit`, and whether the unit is one of energy."""
-    key = unit.strip().lower()
+    key = unit.strip()
+    key = f"milli{key[1:]}".lower() if key.startswith("mW") else key.lower()
     if key in POWER_UNITS:
         return POWER_UNITS[key], False
     if key in ENERGY_UNITS:

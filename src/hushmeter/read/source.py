@@ -50,6 +50,8 @@ TEXT_CAP = 1 << 28
 SQLITE_CAP = 1 << 31
 MAX_FIELD = 1 << 20
 STREAM_CAP = 1 << 33
+# What is larger than this may not grow to more than so many times its size when it is decompressed.
+RATIO_FROM, MOST_RATIO = 1 << 20, 200
 # What a number takes. A cell of a workbook is an XML element with an address, a type and a value.
 VALUE_BYTES, CELL_BYTES = 8, 64
 # Any file may hold this much, whatever the number of values: formats have headers of their own.
@@ -58,11 +60,21 @@ PACKED_TEXTS = ("string", "large_string", "binary", "large_binary")
 PARQUET_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
 
 
-class CappedReader(io.RawIOBase):
-    """A stream that refuses to hand out more than `cap` bytes: a small gzip may hold a lot."""
+def refuse_bomb(size: int, packed: int, name: object) -> None:
+    """Raise `TooLargeError` if a file grows too much while it is decompressed."""
+    if size > RATIO_FROM and size > MOST_RATIO * packed:
+        raise TooLargeError(
+            f"{name} decompresses to more than {MOST_RATIO} times its size, which meter readings "
+            "never do: load another file."
+        )
 
-    def __init__(self, stream: BinaryIO, cap: int, path: Path) -> None:
+
+class CappedReader(io.RawIOBase):
+    """A stream that refuses to hand out more than `cap` bytes, or too many for a `packed` file."""
+
+    def __init__(self, stream: BinaryIO, cap: int, path: Path, packed: int) -> None:
         self._stream, self._left, self._cap, self._path = stream, cap, cap, path
+        self._packed = packed
 
     def readable(self) -> bool:
         """Always."""
@@ -73,6 +85,7 @@ class CappedReader(io.RawIOBase):
         view = memoryview(buffer)  # type: ignore[arg-type]
         data = self._stream.read(len(view))
         self._left -= len(data)
+        refuse_bomb(self._cap - self._left, self._packed, self._path)
         if self._left < 0:
             raise TooLargeError(
                 f"{self._path} holds more than {self._cap >> 20} MB: cut it into smaller files."
@@ -116,9 +129,10 @@ def open_stream(path: Path, cap: int = STREAM_CAP) -> Iterator[BinaryIO]:
     faults = refuse_faults(f"{path} cannot be read", OSError, EOFError, zlib.error)
     with faults, path.open("rb") as raw:
         packed = raw.read(2) == GZIP_MAGIC
+        size = raw.seek(0, io.SEEK_END)
         raw.seek(0)
         stream: BinaryIO = gzip.GzipFile(fileobj=raw) if packed else raw  # type: ignore[assignment]
-        yield io.BufferedReader(CappedReader(stream, cap, path), 1 << 16)
+        yield io.BufferedReader(CappedReader(stream, cap, path, size), 1 << 16)
 
 
 def read_head(path: Path, size: int = HEAD_BYTES) -> bytes:
@@ -355,6 +369,7 @@ def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
     with faults, path.open("rb") as file, zipfile.ZipFile(file) as archive:
         _refuse_entries(archive.infolist(), path)
         size = sum(entry.file_size for entry in archive.infolist())
+        refuse_bomb(size, file.seek(0, io.SEEK_END), path)
         cap = most_bytes(path, TEXT_CAP)
         if size > cap:
             raise TooLargeError(
@@ -473,7 +488,14 @@ def explain(path: Path, options: ReadOptions) -> list[str]:
 
 
 def recognise(path: Path) -> Format:
-    """The format of a file by its first bytes."""
+    """The format of a file by its first bytes, after all of a packed file was unpacked once.
+
+    A reader would have filled the memory before it came to the limit.
+    """
+    if is_gzip(path):
+        with open_stream(path) as stream:
+            while stream.read(1 << 20):
+                pass
     head = Head(path, read_head(path, 1 << 14))
     if not head.data:
         raise DataError(f"{path} is neither a CSV nor a Parquet table: it is empty.")

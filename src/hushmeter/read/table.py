@@ -35,6 +35,7 @@ from hushmeter.read.headers import (
     find_unit,
     has_other_unit,
     has_word,
+    names_energy,
     read_meaning,
     split_words,
 )
@@ -90,7 +91,11 @@ def read_plan(task: Task, table: PlannedTable) -> Series:
     values[choice.idle] = 0.0
     read = np.concatenate(parts)
     known = read[np.isfinite(values[read])]
+    for column in plan.values or plan.circuits:
+        _refuse_other_unit(task, column)
     unit = plan.unit or choice.unit
+    if choice.unit is not None:
+        task.unit(choice.unit, "the value of its rows")
     if unit is None:
         raise _ask_unit(task, plan, clock.ns[known], values[known])
     zone = task.options.tz or (plan.time.zone if not clock.aware else None)
@@ -139,6 +144,20 @@ def read_plan(task: Task, table: PlannedTable) -> Series:
     with np.errstate(over="ignore", invalid="ignore"):
         refuse_implausible(task, series, plan, layout)
     return series
+
+
+def _refuse_other_unit(task: Task, column: Column) -> None:
+    """Refuse a unit of the user that a column contradicts by its header, its cells or its name."""
+    given, stated, cells = task.options.unit, column.meaning.unit, column.cell_unit
+    if given is None or (cells and unit_factor(given)[1] == unit_factor(cells)[1]):
+        # Every cell counts in its own unit.
+        return
+    task.unit(stated, f"column {column.name!r}")
+    if stated is None and not unit_factor(given)[1] and names_energy(column.name):
+        raise task.error(
+            f": column {column.name!r} is an energy by its name, and {given} is a power: state Wh "
+            f"or kWh (`unit=`), or write its unit into its header: {column.name} [{given}]."
+        )
 
 
 def _explain(

@@ -103,7 +103,9 @@ def load_text(path: Path, texts: Collection[str] = (), decimal: str | None = Non
         raise DataError(f"{path} is neither a CSV nor a Parquet table: it is empty.")
     frame = find_frame(rows, path)
     body = [row for row in rows[frame.first :] if _filled(row)]
-    mark = decimal or find_decimal(body, delimiter, path)
+    # Whether a file of a fleet is used must not depend on its values; its columns are stated.
+    stated = decimal if texts else None
+    mark = stated or find_decimal(body, delimiter, path, decimal)
     width = len(frame.names)
     regular = not _repeats_header(rows, frame) and all(
         len(row) == width and _has_times(row, frame) for row in body
@@ -111,8 +113,8 @@ def load_text(path: Path, texts: Collection[str] = (), decimal: str | None = Non
     if regular:
         table = _by_arrow(path, encoding, delimiter, mark, frame, texts)
         if table is not None:
-            if decimal is None:
-                mark = find_decimal([*body, *_numbers_as_text(table)], delimiter, path)
+            cells = [*body, *_numbers_as_text(table)]
+            mark = stated or find_decimal(cells, delimiter, path, decimal)
             return RawTable(table, frame.context, frame.preamble, frame.header is not None, mark)
     every = csv_rows(path, delimiter)
     return table_of_rows(every, path, decimal=mark if decimal or not regular else decimal)
@@ -234,14 +236,17 @@ def _time() -> re.Pattern[str]:
     return re.compile(f"(?:{weekday()})?{TIME}")
 
 
-def find_decimal(rows: Iterable[Sequence[str]], delimiter: str, path: Path) -> str:
-    """The decimal mark of a file.
+def find_decimal(
+    rows: Iterable[Sequence[str]], delimiter: str, path: Path, stated: str | None = None
+) -> str:
+    """The decimal mark of a file; a stated one that no number shows must not be contradicted.
 
     "0,25", "1.505,000" and ",5" show a comma; "0.25", "1,505.000" and ".5" show a point. Where
     every mark is followed by three digits and some numbers have no mark, it could be a mark of
     thousands as well.
     """
     shown = {".": 0, ",": 0}
+    example = ""
     three = {".": 0, ",": 0}
     plain = 0
     for row in rows:
@@ -252,10 +257,18 @@ def find_decimal(rows: Iterable[Sequence[str]], delimiter: str, path: Path) -> s
             found = _mark_of(text)
             if found in shown:
                 shown[found] += 1
+                example = example if found == stated else text
             elif found in ("?.", "?,"):
                 three[found[1]] += 1
             elif len(text.lstrip("+-")) < 4:
                 plain += 1
+    if stated is not None:
+        if example and not shown[stated]:
+            raise DataError(
+                f"{path} has numbers such as {example[:40]}, whose decimal mark is not the stated "
+                "one: leave it out (`decimal=`)."
+            )
+        return stated
     if shown["."] or shown[","]:
         return "." if shown["."] >= shown[","] else ","
     mark = next((mark for mark in three if three[mark]), None)

@@ -13,6 +13,8 @@ makes sure that none exists at any moment, even if the power fails.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -87,12 +89,35 @@ def refuse_existing(data: Path, force: bool) -> None:
             f"{data} has an unfinished release that may be paid for; repeat its command with "
             "--ledger, which publishes it without a further charge."
         )
-    refuse_overwrite(data, force)
-    refuse_overwrite(private_path(data), force)
+    beside = [private_path(data)]
     if is_file_form(data):
-        refuse_overwrite(data.with_name(f"{data.name}.receipt.json"), force)
-    elif data.exists() and not is_release(data):
-        raise DataError(f"{data} exists and is not a release; choose another folder.")
+        beside.append(data.with_name(f"{data.name}.receipt.json"))
+    for path in (data, *beside):
+        refuse_overwrite(path, force)
+        if _is_folder(path) and (path in beside or is_file_form(data)):
+            raise DataError(f"{path} is a folder, not a file of a release; choose another name.")
+    if os.path.lexists(data) and not is_release(data):
+        raise DataError(f"{data} exists and is not a release; choose another name.")
+    if _is_folder(data):
+        others = other_files(data, parse_json((data / RECEIPT).read_bytes()).get("files", ()))
+        if others:
+            raise DataError(f"{data / others[0]} is no file of the release; move it elsewhere.")
+
+
+def is_own_file(folder: Path, name: str) -> bool:
+    """True if a name is that of a file in a folder; a link leads elsewhere."""
+    path = folder / name
+    return path.name == name and path.is_file() and not path.is_symlink()
+
+
+def other_files(folder: Path, names: Collection[str]) -> list[str]:
+    """Return what a folder holds besides its public receipt and the files with these names."""
+    return sorted({path.name for path in folder.iterdir()} - {RECEIPT, *names})
+
+
+def _is_folder(path: Path) -> bool:
+    """True for a folder itself; a link to one is only a name."""
+    return path.is_dir() and not path.is_symlink()
 
 
 def is_release(path: Path) -> bool:
@@ -287,6 +312,9 @@ def _file_release(place: Path, receipt: Receipt, data: bytes | None) -> Release:
 
 def _folder_release(place: Path, receipt: Receipt) -> Release:
     """A release of several tables, from the published steps in the files of its views."""
+    for name in receipt.files:
+        if not is_own_file(place, name):
+            raise DataError(f"{place} has no file {name!r} of its own, which its receipt lists.")
     names = {name.removesuffix(".csv") for name in receipt.files}
     known = {name: _read_csv(place / f"{name}.csv") for name in sorted(names)}
     first = known.get(HOURS) or known[TIMES.removesuffix(".csv")]

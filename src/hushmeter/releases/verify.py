@@ -27,7 +27,6 @@ import numpy as np
 from hushmeter.clock import SECOND, local_times
 from hushmeter.errors import DataError, HushmeterError, InputError
 from hushmeter.files import (
-    RECEIPT,
     create_file,
     one_sentence,
     parse_json,
@@ -40,6 +39,8 @@ from hushmeter.read.part import Part
 from hushmeter.releases.files import (
     estimate_columns,
     folder_contents,
+    is_own_file,
+    other_files,
     read_receipt,
     release_of,
 )
@@ -175,11 +176,7 @@ def _contents(path: Path, receipt: Receipt) -> dict[str, bytes]:
     if not path.is_dir():
         with one_sentence(path, "read"):
             return {path.name: path.read_bytes()}
-    return {
-        name: (path / name).read_bytes()
-        for name in receipt.files
-        if Path(name).name == name and (path / name).is_file()
-    }
+    return {name: (path / name).read_bytes() for name in receipt.files if is_own_file(path, name)}
 
 
 def _check_files(path: Path, receipt: Receipt, contents: Mapping[str, bytes]) -> str:
@@ -198,9 +195,9 @@ def _check_files(path: Path, receipt: Receipt, contents: Mapping[str, bytes]) ->
             )
         if len(contents[name]) != facts["bytes"] or facts.keys() != {"sha256", "bytes"}:
             raise DataError(f"the receipt of {path} states another size of {name}.")
-    others = {one.name for one in path.iterdir()} - {RECEIPT, *stated} if path.is_dir() else set()
+    others = other_files(path, stated) if path.is_dir() else []
     if others or not stated:
-        raise DataError(f"{path} has files that its receipt does not list: {sorted(others)[:1]}.")
+        raise DataError(f"{path} has files that its receipt does not list: {others[:1]}.")
     if len(stated) == 1:
         return f"The SHA-256 of {path.name} is that of its receipt."
     return f"The SHA-256 of {len(stated)} files are those of the receipt."

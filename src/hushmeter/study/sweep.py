@@ -15,11 +15,10 @@ import sys
 import time
 import tomllib
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import Executor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +34,7 @@ from hushmeter.home import Home, read_home
 from hushmeter.noise import find_kind
 from hushmeter.noise.mechanism import exact
 from hushmeter.privacy.units import PROTECT, Unit, calibrate, resolve_unit
+from hushmeter.processes import worker_pool
 from hushmeter.read import read_home_recording
 from hushmeter.releases.purposes import DAYS_PER_MONTH, PRICE_PER_KWH
 from hushmeter.scoring import count_blocks, score
@@ -663,19 +663,14 @@ def _workers(jobs: int, executor: Executor | None, folder: str | None) -> Iterat
         pool = executor
         yield run
         return
-    # A fork of this process would copy locks that its threads hold, so workers start afresh.
-    pool = ProcessPoolExecutor(
-        jobs, get_context("spawn"), initializer=_share_cores, initargs=(jobs,)
-    )
     try:
-        yield run
+        with worker_pool(jobs, (), _share_cores, jobs) as pool:
+            yield run
     except BrokenProcessPool:
         raise DataError(
             "a worker process ended early, perhaps for lack of memory: use fewer workers. A script "
             'that starts workers must do so below `if __name__ == "__main__":`.'
         ) from None
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _share_cores(jobs: int) -> None:

@@ -23,13 +23,13 @@ from itertools import chain, combinations
 from math import comb
 from typing import Protocol
 
-import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hushmeter.attack.levels import Increments
 from hushmeter.attack.one_shot import power_before
 from hushmeter.checks import BoolArray, FloatArray, finite_vector, one_of, positive_array, whole
+from hushmeter.compiled import compiled
 from hushmeter.errors import InputError
 from hushmeter.home import Home
 from hushmeter.noise.losses import GridDistribution
@@ -524,7 +524,7 @@ def _masses(mechanism: GridDistribution) -> FloatArray:
     return np.asarray(mechanism.pmf(np.arange(-reach, reach + 1)))
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def _follow(
     masses: FloatArray,
     jumps: FloatArray,
@@ -564,7 +564,7 @@ def _follow(
     return mean
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def _at(beyond: FloatArray, total: float, x: float) -> float:
     """Σ_m (x − m)_+ u(m) at any x, from its values at the grid points."""
     last = beyond.size - 1

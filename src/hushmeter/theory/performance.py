@@ -24,7 +24,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -34,6 +33,7 @@ from hushmeter.attack.hierarchical import Hierarchical, MultiShot
 from hushmeter.attack.levels import LevelArray
 from hushmeter.attack.super_state_hmm import SuperStateHmm
 from hushmeter.checks import BoolArray, FloatArray, IntArray, finite_vector, whole
+from hushmeter.compiled import compiled
 from hushmeter.errors import InputError
 from hushmeter.noise.mechanism import Mechanism
 from hushmeter.theory.exact import series_accuracy
@@ -262,7 +262,7 @@ def _follow_levels(attacker: AidedIntegerProgram, trace: Trace, values: _Values)
     return found
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def _follow_automaton(chance: FloatArray, starts: BoolArray, instead: LevelArray) -> FloatArray:
     """Distribution of the level at every reading, from that of the level before the rule."""
     state = chance.copy()

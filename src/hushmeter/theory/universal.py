@@ -26,12 +26,12 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import entr
 
 from hushmeter.checks import BoolArray, FloatArray, IntArray, positive_array, whole
+from hushmeter.compiled import compiled
 from hushmeter.errors import InputError
 from hushmeter.home import Home
 from hushmeter.noise.losses import MAX_POINTS, log_odds, points_for, ratio_optimum
@@ -541,7 +541,7 @@ FAR = 40.0
 """Difference of logarithms beyond which the smaller term of a sum is left out: e⁻⁴⁰ of it."""
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def _sum_ended(
     known: FloatArray,
     total: FloatArray,
@@ -569,7 +569,7 @@ def _sum_ended(
     return peak + np.log(rest) if rest > 0.0 else -np.inf
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled(cache=True, nogil=True)
 def _smooth(
     total: FloatArray,
     pause_lengths: IntArray,

@@ -30,7 +30,7 @@ from hushmeter.learn.inspection import inspect_recording, sentences
 from hushmeter.noise import MECHANISMS
 from hushmeter.noise.mechanism import MAX_EPSILON
 from hushmeter.read import ReadOptions, read_bytes, read_home_bytes
-from hushmeter.read.source import GZIP_MAGIC, ZIP_MAGIC
+from hushmeter.read.source import GZIP_MAGIC, ZIP_MAGIC, refuse_bomb
 from hushmeter.releases.search import LONG_RESOLUTIONS_S, RESOLUTIONS_S
 from hushmeter.web import schemas
 from hushmeter.web.attacks import DEFAULT, attack_view, live_attackers
@@ -84,8 +84,6 @@ FOUND = ("format", "readings", "interval_s", "start", "end", "unit", "gaps", "du
 OPTIONS = tuple(field.name for field in fields(ReadOptions))
 MOST_FIELD = 1000
 # A file of equal readings with ten digits each is compressed about 30 : 1.
-MOST_RATIO = 200
-RATIO_FROM = 1 << 20
 BINARY = (b"\x89HDF", b"PAR1", ZIP_MAGIC)
 """First bytes of formats whose size is checked by their own reader."""
 SEPARATORS = (b"\n", b",", b";", b"\t")
@@ -439,11 +437,7 @@ def _check_archive(data: bytes, name: str, settings: Settings) -> None:
 
 def _refuse_bomb(size: int, packed: int, name: str, settings: Settings) -> None:
     """Raise `TooLargeError` if a file grows too much while it is decompressed."""
-    if size > RATIO_FROM and size > MOST_RATIO * packed:
-        raise TooLargeError(
-            f"{name} decompresses to more than {MOST_RATIO} times its size, which meter readings "
-            "never do: load another file."
-        )
+    refuse_bomb(size, packed, name)
     if size > settings.unpacked_bytes:
         raise TooLargeError(
             f"{name} decompresses to more than {settings.unpacked_bytes >> 20} MB: "

@@ -142,7 +142,8 @@ class Guard:
         check_host(headers.get("host", ""), self.settings.hosts)
         if _is_open(path):
             return 0
-        _check_origin(headers)
+        # A proxy takes TLS away, so that the server itself sees http in either case.
+        _check_origin(headers, "http" if self.settings.is_local else "https")
         _check_token(headers, self.settings.token)
         limit = self.settings.body_bytes
         if path in UPLOADS:
@@ -181,11 +182,11 @@ def too_large(limit: int) -> str:
     return f"the request is larger than {size}: send a smaller file."
 
 
-def _check_origin(headers: Headers) -> None:
+def _check_origin(headers: Headers, scheme: str) -> None:
     """Refuse a request that a page of another site started."""
     site = headers.get("sec-fetch-site", "none")
     origin = headers.get("origin")
-    foreign = origin is not None and origin.partition("://")[2] != headers.get("host")
+    foreign = origin is not None and origin != f"{scheme}://{headers.get('host')}"
     if site not in ("none", "same-origin") or foreign:
         raise Refusal(403, "only the page of this server may send this request.")
 

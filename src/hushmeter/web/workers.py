@@ -33,16 +33,14 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from multiprocessing import connection, forkserver, get_context, parent_process
+from multiprocessing import connection, forkserver, parent_process
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from pebble import ProcessExpired, ProcessPool
 
 from hushmeter.errors import HushmeterError, TooLargeError
-
-if TYPE_CHECKING:
-    from multiprocessing.context import ForkServerContext, SpawnContext
+from hushmeter.processes import SAFE_PATH, process_context
 
 MOST_HELD = 16
 """Largest number of traces that a process keeps for later requests."""
@@ -227,7 +225,7 @@ class Worker:
             raise BusyError
         if self._pool is None or not self._pool.active:
             self._pool = ProcessPool(
-                1, initializer=begin, initargs=(self.readable,), context=process_context()
+                1, initializer=begin, initargs=(self.readable,), context=server_context()
             )
         return self._pool
 
@@ -342,22 +340,16 @@ def drop(source: str) -> None:
     _HELD.pop(source, None)
 
 
-def process_context() -> ForkServerContext | SpawnContext:
-    """Return the context that starts processes; Windows cannot fork and loads the code anew.
-
-    The server has threads, so a fork of the server itself would not be safe.
-    """
-    if os.name == "nt":
-        return get_context("spawn")
-    context = get_context("forkserver")
-    context.set_forkserver_preload([PRELOADED])
-    return context
+def server_context() -> Any:
+    """Return the context that starts processes, in a server that starts them until it ends."""
+    os.environ[SAFE_PATH] = "1"
+    return process_context(PRELOADED)
 
 
 def start_loading() -> None:
     """Start the process that loads the code, and do not wait for it."""
+    server_context()
     if os.name != "nt":
-        process_context()
         forkserver.ensure_running()
 
 
