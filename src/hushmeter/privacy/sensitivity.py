@@ -518,9 +518,9 @@ class Rearrangement:
         """Most that the meter moves the sum of every label of a table [W]."""
         watts = self.within_days * self.metering.resolution_w * table.members.astype(float)
         if self.metering.register_step_w:
-            whole_periods = _is_union(table.labels, self.periods)
-            stretches = np.maximum(0, table.stretches - whole_periods)
-            watts += 2 * self.metering.register_step_w / self.window * stretches
+            inside_periods = not _is_union(table.labels, self.periods)
+            step_w = self.metering.register_step_w / self.window
+            watts += 2 * step_w * inside_periods * table.stretches
         return np.asarray(watts)
 
 

@@ -85,6 +85,8 @@ class Release:
         The part of the receipt for the household alone; None if the release was read from files.
     restored : (means, deviations) or None
         Restored cells [W], which replace the noisy ones in the estimate; see `hm.restore`.
+    despite : bool
+        True if earlier releases of the same time were not considered; the receipt says so.
 
     Examples
     --------
@@ -99,6 +101,7 @@ class Release:
     kind: str = "release"
     private: PrivateReceipt | None = None
     restored: tuple[FloatArray, FloatArray] | None = None
+    despite: bool = False
 
     @cached_property
     def estimate(self) -> FloatArray:
