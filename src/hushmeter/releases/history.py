@@ -193,8 +193,9 @@ def _warnings(entry: Mapping[str, Any], earlier: list[dict[str, Any]]) -> list[s
     for one in earlier:
         common = one["days"].keys() & entry["days"].keys()
         equal = sum(one["days"][day] == entry["days"][day] for day in common)
+        # The first and the last day of a file may not be whole.
         if one["epsilon"] and equal and 2 * equal >= len(common):
-            named.append(f"{count_of(equal, 'day')} in {one['name']}")
+            named.append(f"{count_of(len(common), 'day')} in {one['name']}")
             total += one["epsilon"]
     if not named or not entry["epsilon"]:
         return []
