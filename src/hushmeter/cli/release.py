@@ -88,7 +88,7 @@ def release(
         ),
     ],
     new: Annotated[
-        bool, typer.Option("--new", help="Release only times that are not released yet.")
+        bool, rare_option("--new", help="Release only times that are not released yet.")
     ] = False,
     despite: Annotated[
         bool, rare_option("--despite", help="Release despite earlier releases of the same time.")

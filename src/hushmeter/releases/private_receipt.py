@@ -142,14 +142,12 @@ def describe_input(promise: Promise, trace: Trace) -> dict[str, Any]:
     milliwatts: of the days whose sums are exact, or of all UTC days.
     """
     cells, exact = promise.cells, bool(promise.unit.rearranged or promise.unit.span == "when")
-    zone, chosen = "UTC", trace
+    zone, times, values = "UTC", trace.times, np.rint(1000 * trace.readings)
     if exact:
-        own = np.append(complete_days(cells).labels, NO_LABEL)[cells.place_of(trace.times)]
-        zone, chosen = cells.zone, trace.select(np.flatnonzero(own >= 0))
-    dates = local_times(chosen.times, zone).astype("datetime64[D]")
-    days, first = np.unique(dates, return_index=True)
-    parts = [chosen.times, np.rint(1000 * chosen.readings)]
-    rows = zip(*(np.split(part, first[1:]) for part in parts), strict=True)
+        own = np.append(complete_days(cells).labels, NO_LABEL)[cells.place_of(times)]
+        zone, times, values = cells.zone, times[own >= 0], values[own >= 0]
+    days, first = np.unique(local_times(times, zone).astype("datetime64[D]"), return_index=True)
+    parts = zip(np.split(times, first[1:]), np.split(values, first[1:]), strict=True)
     runs = Runs.between_gaps(cells.times.run_starts)
     seconds = cells.times.times.astype(np.int64) // 10**9
     stops = seconds[runs.last] + round(cells.interval_s)
@@ -157,7 +155,8 @@ def describe_input(promise: Promise, trace: Trace) -> dict[str, Any]:
         "exact": exact,
         "zone": zone,
         "spans": np.stack([seconds[runs.first], stops], axis=1).tolist(),
-        "days": {str(day): digest_columns(*row) for day, row in zip(days, rows, strict=True)},
+        # Without a day there is one empty part.
+        "days": {str(day): digest_columns(*one) for day, one in zip(days, parts, strict=False)},
     }
 
 
