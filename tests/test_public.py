@@ -105,7 +105,7 @@ def publish_series(folder, watts):
     yield "receipt", json_of(folder / "out.csv.receipt.json")
     yield "series", columns_of(folder / "out.csv")
     run("release", folder / "meter.csv", *hide, "--views", "-o", folder / "views")
-    hide = ("--hide", "when we get up", "--step", 1, "--stream", folder.name)
+    hide = ("--hide", "when we get up", "--stream", folder.name)
     run("release", folder / "meter.csv", *hide, "-o", folder / "days")
     for place in ("views", "days"):
         yield "receipt", json_of(folder / place / "receipt.json")

@@ -7,7 +7,7 @@ that overlaps another one in time is therefore refused if one of them publishes 
 have another wish, another zone or other readings. Days that are equal repeat their numbers, so that
 a later export of the same meter with more days is released without a word.
 
-The file holds, for each release, its name, ε, δ and its stretches of time, and keyed digests of
+The file holds, for each release, its name, ε and its stretches of time, and keyed digests of
 its wish with the zone, of its days and of the readings of each day; no readings. A release is noted
 before it is published.
 """
@@ -20,7 +20,7 @@ import os
 import secrets
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,13 @@ WAIT_S = 60.0
 """How long a command waits for another one that is publishing."""
 
 NAMED = "; name a folder for it in XDG_DATA_HOME"
+
+REFUSED = (
+    "{name} was released for the same time with another wish, another zone or other readings, and "
+    "one of the two has exact sums: together they may show what each of them hides. Ask for the "
+    "same wish and zone, name another meter with --stream NAME, or add --despite to release, whose "
+    "receipt then says that nothing bounds both together."
+)
 
 _DATA_FOLDERS = {
     "win32": os.environ.get("LOCALAPPDATA", "~/AppData/Local"),
@@ -78,15 +85,14 @@ def recorded(
         make_folder(place.parent)
         lock = take_lock(place.with_suffix(".lock"), lambda: f"{place} is in use.", WAIT_S)
     try:
-        known = _read(place)
-        entry, before = _entry(known["key"], private, name, stream), known["releases"]
-        earlier = [one for one in before if _overlap(one, entry)]
-        if not despite:
-            for one in earlier:
-                _refuse_difference(one, entry)
+        with _reading(place):
+            known = _read(place)
+            before = list(known["releases"])
+            entry = _entry(known["key"], private, name, stream)
+            sentences = _compare(entry, before, despite)
         _write(place, known, [*before, entry])
         try:
-            yield _warnings(entry, earlier)
+            yield sentences
         except BaseException:
             if not paid_folder(name).exists():
                 _write(place, known, before)
@@ -100,42 +106,40 @@ def unreleased(trace: Trace, stream: str = "load", unfinished: Path | None = Non
 
     An unfinished release does not count. Raise `DataError` if there are none.
     """
-    starts = trace.times.astype(np.int64) / 1e9
+    starts, place = trace.times.astype(np.int64) / 1e9, register_path()
     new = np.ones(len(trace), dtype=np.bool_)
-    for entry in _read(register_path())["releases"]:
-        if entry["stream"] != stream or entry["name"] == _name(unfinished):
-            continue
-        for first, stop in entry["spans"]:
-            new &= (starts >= stop) | (starts + trace.interval_s <= first)
+    with _reading(place):
+        for entry in _read(place)["releases"]:
+            if entry["stream"] == stream and entry["name"] != _name(unfinished):
+                for first, stop in entry["spans"]:
+                    new &= (starts >= stop) | (starts + trace.interval_s <= first)
     if not new.any():
         raise DataError("all times of these readings were released before; nothing is new.")
     return trace.select(np.flatnonzero(new))
+
+
+def _reading(place: Path) -> AbstractContextManager[None]:
+    """Say in one sentence that the register is damaged."""
+    more = "; restore it, or remove it if you know what you have released"
+    return one_sentence(place, "read", kinds=(OSError, *DAMAGED), more=more)
 
 
 def _read(place: Path) -> dict[str, Any]:
     """The register, or a new one with a random key."""
     if not place.exists():
         return {"schema": SCHEMA, "key": secrets.token_hex(32), "releases": []}
-    more = "; restore it, or remove it if you know what you have released"
-    with one_sentence(place, "read", kinds=(OSError, *DAMAGED), more=more):
-        known: dict[str, Any] = parse_json(place.read_bytes())
-        if known["schema"] != SCHEMA or len(bytes.fromhex(known["key"])) != 32:
-            raise ValueError("it is not a register of this version")
-        for entry in known["releases"]:
-            if entry.keys() != {*_FIELDS} or not all(a < b for a, b in entry["spans"]):
-                raise ValueError("an entry is incomplete")
+    known: dict[str, Any] = parse_json(place.read_bytes())
+    if known["schema"] != SCHEMA:
+        raise ValueError("it is not a register of this version")
     return known
-
-
-_FIELDS = ("name", "stream", "epsilon", "delta", "exact", "form", "spans", "days")
-
-
-def _name(path: Path | None) -> str | None:
-    return None if path is None else str(path.absolute())
 
 
 def _write(place: Path, known: dict[str, Any], releases: list[dict[str, Any]]) -> None:
     write_bytes(place, json_text({**known, "releases": releases}).encode(), force=True)
+
+
+def _name(path: Path | None) -> str | None:
+    return None if path is None else str(path.absolute())
 
 
 def _entry(key: str, private: Mapping[str, Any], name: Path, stream: str) -> dict[str, Any]:
@@ -146,61 +150,46 @@ def _entry(key: str, private: Mapping[str, Any], name: Path, stream: str) -> dic
         return hmac.new(bytes.fromhex(key), message, hashlib.sha256).hexdigest()[:24]
 
     receipt, read = private["receipt"], private["input"]
-    values = (
-        _name(name),
-        stream,
-        receipt["epsilon"],
-        receipt["delta"],
-        read["exact"],
-        keyed("form", receipt["unit"]["sentence"]),
-        read["spans"],
-        {keyed(read["zone"], day): keyed(day, found) for day, found in read["days"].items()},
-    )
-    return dict(zip(_FIELDS, values, strict=True))
+    days = read["days"].items()
+    return {
+        "name": _name(name),
+        "stream": stream,
+        "epsilon": receipt["epsilon"],
+        "exact": read["exact"],
+        "form": keyed("form", receipt["unit"]["sentence"]),
+        "spans": read["spans"],
+        "days": {keyed(read["zone"], day): keyed(day, found) for day, found in days},
+    }
 
 
-def _overlap(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """True if two releases of a meter have a time in common."""
-    if one["stream"] != other["stream"]:
-        return False
-    # Stretches of one release never overlap, so that only neighbours in time can.
-    both = sorted([*one["spans"], *other["spans"]])
-    return any(first[1] > second[0] for first, second in pairwise(both))
+def _compare(entry: Mapping[str, Any], before: list[dict[str, Any]], despite: bool) -> list[str]:
+    """Return a sentence about noise that adds up; refuse what must not lie beside an earlier one.
 
-
-def _refuse_difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> None:
-    """Refuse a release beside an earlier one, if their difference may show what both hide."""
-    if not (one["exact"] or other["exact"]):
-        return
-    common = one["days"].keys() & other["days"].keys()
-    if one["form"] != other["form"]:
-        differs = "another wish or zone"
-    elif any(one["days"][day] != other["days"][day] for day in common):
-        differs = "other readings"
-    else:
-        return
-    raise DataError(
-        f"{one['name']} was released for the same time with {differs}, and one of the two has "
-        "exact sums: together they may show what each of them hides. Ask for the same wish and "
-        "zone, name another meter with --stream NAME, or add --despite to release, whose receipt "
-        "then says that nothing bounds both together."
-    )
-
-
-def _warnings(entry: Mapping[str, Any], earlier: list[dict[str, Any]]) -> list[str]:
-    """A sentence about earlier releases with noise of the same readings."""
+    Two releases with the same wish and zone have the same days, and equal readings give equal sums.
+    """
     named, total = [], float(entry["epsilon"])
-    for one in earlier:
+    for one in before:
+        if one["stream"] != entry["stream"] or not _overlap(one["spans"], entry["spans"]):
+            continue
         common = one["days"].keys() & entry["days"].keys()
         equal = sum(one["days"][day] == entry["days"][day] for day in common)
+        differs = one["form"] != entry["form"] or equal < len(common)
+        if differs and (one["exact"] or entry["exact"]):
+            if not despite:
+                raise DataError(REFUSED.format(name=one["name"]))
         # The first and the last day of a file may not be whole.
-        if one["epsilon"] and equal and 2 * equal >= len(common):
+        elif one["epsilon"] and entry["epsilon"] and equal and 2 * equal >= len(common):
             named.append(f"{count_of(len(common), 'day')} in {one['name']}")
             total += one["epsilon"]
-    if not named or not entry["epsilon"]:
+    if not named:
         return []
     return [
         f"These readings were released before ({', '.join(named)}): each further release of these "
         f"readings adds its ε. Together they have at most ε = {total:.4g} for a change that each "
         "of them protects."
     ]
+
+
+def _overlap(one: list[list[int]], other: list[list[int]]) -> bool:
+    """True if stretches of two releases have a time in common; those of one release have none."""
+    return any(first[1] > second[0] for first, second in pairwise(sorted([*one, *other])))

@@ -188,7 +188,7 @@ def _complete_cells(cells: Cells, rearranged: tuple[str, ...], readings: Trace) 
 
     No reading of such a day is missing, and none lies across a midnight.
     """
-    found = cells.days.days[_are_complete(cells)]
+    found = complete_days(cells).columns["day"]
     if not is_aligned(readings, cells.interval_s):
         found = found[:0]
     if BETWEEN_DAYS in rearranged:
@@ -211,16 +211,11 @@ def is_aligned(readings: Trace, length: float) -> bool:
 
 
 def _what_is_needed(rearranged: tuple[str, ...], zone: str) -> str:
-    if BETWEEN_DAYS in rearranged:
-        return (
-            f"this wish needs a civil month of {zone} of which every reading is in the file, from "
-            "the first midnight to the last, and none lies across a midnight; release a whole "
-            "month, or hide an appliance."
-        )
+    period = "month" if BETWEEN_DAYS in rearranged else "day"
     return (
-        f"this wish needs a civil day of {zone} of which every reading is in the file, from "
-        "midnight to midnight, and none lies across a midnight; release complete days, or hide an "
-        "appliance."
+        f"this wish needs a civil {period} of {zone} of which every reading is in the file, from "
+        f"the first midnight to the last, and none lies across a midnight; release a complete "
+        f"{period}, or hide an appliance."
     )
 
 
@@ -502,22 +497,17 @@ def _bands(name: str, group: dict[str, BoolArray], cells: Cells) -> LabelledTabl
     return _grouped(name, cells, [cells.months[1], band], names)
 
 
-def _are_complete(cells: Cells) -> BoolArray:
-    """True for the civil days of which no reading is missing from midnight to midnight."""
-    complete = cells.days.complete.copy()
-    if cells.shares is not None:
-        complete[cells.days.place[cells.shares < 1]] = False
-    return complete
-
-
 def complete_days(cells: Cells) -> LabelledTable:
     """The civil days of which no reading is missing from midnight to midnight.
 
     A run that is moved to a time without readings would be missing from the sum of its day.
     """
-    (days,) = make_tables(["days"], cells)
-    whole = np.flatnonzero(_are_complete(cells))
-    place = np.full(days.size + 1, -1)
-    place[whole] = np.arange(whole.size)
-    columns = {name: np.asarray(values)[whole] for name, values in days.columns.items()}
-    return LabelledTable("days", place[days.labels], whole.size, cells.times.steps, columns=columns)
+    days = cells.days
+    complete = days.complete.copy()
+    if cells.shares is not None:
+        complete[days.place[cells.shares < 1]] = False
+    labels = np.where(complete, np.cumsum(complete) - 1, NO_LABEL)[days.place]
+    size = int(complete.sum())
+    members = np.bincount(labels[labels >= 0], minlength=size)
+    columns = {"day": days.days[complete], "cells": members}
+    return LabelledTable("days", labels, size, cells.times.steps, columns=columns)
