@@ -201,7 +201,8 @@ def _complete_cells(cells: Cells, rearranged: tuple[str, ...], readings: Trace) 
     inside = np.isin(cells.days.local.astype(found.dtype), found)
     times = cells.times if inside.all() else cells.times.select(np.flatnonzero(inside))
     left_out = int((last - first).astype(np.int64)) + 1 - found.size
-    return Cells(times, cells.zone, None, cells.model, rearranged, left_out)
+    known = 0 if cells.model else left_out
+    return Cells(times, cells.zone, None, cells.model, rearranged, known)
 
 
 def is_aligned(readings: Trace, length: float) -> bool:

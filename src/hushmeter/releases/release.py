@@ -244,6 +244,9 @@ class Release:
     ) -> list[Path]:
         """Write the release and both parts of its receipt.
 
+        Only the commands and the page note it in the register of the user; in Python,
+        `hushmeter.releases.history.recorded` does so.
+
         Parameters
         ----------
         path : str or Path
