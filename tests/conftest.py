@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import tempfile
 from pathlib import Path
@@ -53,6 +54,8 @@ def pytest_configure(config):
     usable = os.access(MEMORY, os.W_OK) and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC
     if "TMPDIR" not in os.environ and usable and shutil.disk_usage(MEMORY).free > NEEDED_BYTES:
         os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
+    # No test writes into the folder of the user. It is made when something is released.
+    os.environ["XDG_DATA_HOME"] = tempfile.mkdtemp(prefix="hushmeter-data-")
     if hasattr(config, "cache"):
         config.pluginmanager.register(LongestFirst(config))
 
@@ -116,6 +119,17 @@ class LongestFirst:
     def pytest_sessionfinish(self):
         if not self.is_worker:
             self.config.cache.set(DURATIONS, self.took | self.running)
+
+
+def pytest_unconfigure():
+    shutil.rmtree(os.environ["XDG_DATA_HOME"], ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def own_register(monkeypatch):
+    """Every test has a register of releases of its own."""
+    name = secrets.token_hex(8)
+    monkeypatch.setenv("XDG_DATA_HOME", f"{os.environ['XDG_DATA_HOME']}/{name}")
 
 
 @pytest.fixture

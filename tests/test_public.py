@@ -105,9 +105,12 @@ def publish_series(folder, watts):
     yield "receipt", json_of(folder / "out.csv.receipt.json")
     yield "series", columns_of(folder / "out.csv")
     run("release", folder / "meter.csv", *hide, "--views", "-o", folder / "views")
-    yield "receipt", json_of(folder / "views" / "receipt.json")
-    for path in sorted((folder / "views").glob("*.csv")):
-        yield f"table {path.stem}", columns_of(path)
+    hide = ("--hide", "when we get up", "--stream", folder.name)
+    run("release", folder / "meter.csv", *hide, "-o", folder / "days")
+    for place in ("views", "days"):
+        yield "receipt", json_of(folder / place / "receipt.json")
+        for path in sorted((folder / place).glob("*.csv")):
+            yield f"table {path.stem}", columns_of(path)
     yield "names of files", {"tables": sorted(p.name for p in (folder / "views").iterdir())}
 
 

@@ -118,13 +118,15 @@ def transitions(start: np.datetime64, stop: np.datetime64, zone: str) -> TimeArr
 def civil_days(times: TimeArray, interval_s: float, zone: str) -> CivilDays:
     """Find the civil day of every value: ascending UTC starts, and the length of a value [s]."""
     length = np.timedelta64(round(interval_s * SECOND), "ns")
-    local, ends = local_times(times, zone), local_times(times + length, zone)
+    local = local_times(times, zone)
     days, first, place = np.unique(
         local.astype("datetime64[D]"), return_index=True, return_inverse=True
     )
     last = np.append(first[1:], times.size) - 1
-    bounds = (local[first] == days) & (ends[last] == days + DAY)
-    covered = times[last] + length - times[first] == length * (last - first + 1)
+    starts, stops = day_bounds(days, zone)
+    bounds = (times[first] == starts) & (times[last] + length == stops)
+    # A clock that goes back over midnight shows a day in two parts, which is not complete.
+    covered = stops - starts == length * np.bincount(place)
     return CivilDays(zone, local, days, place.astype(np.int64), bounds & covered)
 
 

@@ -256,17 +256,17 @@ def _remove(path: Path, aside: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def take_lock(path: Path, busy: Callable[[], str]) -> FileLock:
+def take_lock(path: Path, busy: Callable[[], str], wait_s: float = 0.0) -> FileLock:
     """Lock a file until `release` is called or this process ends, however it ends.
 
-    Raise `DataError` with the sentence of `busy` if another process has locked it.
+    Raise `DataError` with the sentence of `busy` if another process keeps it locked.
     """
     from filelock import FileLock, Timeout
 
     # A lock that is only a file with a name would remain after a process was killed.
     lock = FileLock(path, mode=0o600, fallback_to_soft=False)
     try:
-        lock.acquire(blocking=False)
+        lock.acquire(timeout=wait_s)
     except Timeout:
         raise DataError(busy()) from None
     return lock

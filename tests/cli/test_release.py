@@ -469,7 +469,9 @@ def test_when_and_a_cap_on_use(weeks, tmp_path):
     options = ("--home", "evening", "--appliance", "kettle", "--mechanism", "gaussian", "-e", "1.9")
     when = release(weeks, tmp_path / "when.csv", *options, "--span", "when", "--step", "0.1")
     assert when.stdout.startswith("Not hidden: whether an appliance ran.")
-    day = release(weeks, tmp_path / "day.csv", *options, "--span", "day", "--use", "24min")
+    day = release(
+        weeks, tmp_path / "day.csv", *options, "--despite", "--span", "day", "--use", "24min"
+    )
     assert "in which it is on for at most 24 minutes" in day.stdout
     wrong = release(weeks, tmp_path / "x.csv", *options, "--use", "24min", expect=2)
     assert "it needs span 'day' or 'when'" in wrong.stderr

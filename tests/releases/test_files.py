@@ -8,7 +8,6 @@ import json
 import os
 import signal
 import stat
-import struct
 import subprocess
 import sys
 import textwrap
@@ -21,9 +20,8 @@ import pytest
 import hushmeter as hm
 from hushmeter.errors import DataError, InputError
 from hushmeter.files import receipt_path
-from hushmeter.releases.files import find_earlier_releases, is_file_form, is_release
+from hushmeter.releases.files import is_file_form, is_release
 from hushmeter.releases.labels import VIEWS
-from hushmeter.releases.private_receipt import describe_input
 from hushmeter.releases.receipt import SCHEMA
 from hushmeter.releases.verify import make_signing_key
 
@@ -164,58 +162,6 @@ def test_a_kill_at_any_system_call_leaves_no_mixture(tmp_path):
             break
         assert done.returncode == -signal.SIGKILL, done.stderr
     assert number > 10
-
-
-def test_earlier_releases_of_the_same_readings_are_found(tmp_path):
-    make_release(0.5).save(tmp_path / "one.csv")
-    other = make_release(1.0, TRACE.replace_readings([1.0, 2.0, 3.0, 4.0]))
-    other.save(tmp_path / "other.csv")
-    hm.release(TRACE, hm.calibrate("laplace", 1, UNIT), UNIT, rng=1).save(tmp_path / "seeded.csv")
-    (tmp_path / "broken.private.json").write_text("{")
-    found = find_earlier_releases(tmp_path, TRACE)
-    assert [(earlier.path.name, earlier.epsilon, earlier.days) for earlier in found] == [
-        ("one.csv.private.json", pytest.approx(0.5), 1)
-    ]
-
-
-@pytest.mark.parametrize("interval_s", [6.0, 900.0, 3600.0])
-def test_an_export_that_overlaps_an_earlier_one_is_recognised(tmp_path, interval_s):
-    """One more row, fewer rows, and a later month: the days that were released before are told."""
-    per_day = round(86_400 / interval_s)
-    rng = np.random.default_rng(2)
-    whole = hm.Trace(rng.gamma(1, 300, 6 * per_day).round(), interval_s, "2024-01-15T00:00Z")
-    unit = hm.resolve_unit("change", interval_s=interval_s, size=100.0)
-    released = whole[: 3 * per_day]
-    hm.release(released, hm.calibrate("laplace", 1, unit), unit).save(tmp_path / "one.csv")
-    parts = {
-        "one row more": (whole[: 3 * per_day + 1], 3),
-        "one row fewer": (whole[: 3 * per_day - 1], 3),
-        "one row later": (whole[1 : 3 * per_day], 3),
-        "the next days too": (whole[2 * per_day :], 1),
-        "other days": (whole[3 * per_day :], 0),
-        "means of two": (whole.coarsen(2 * interval_s), 0),
-        "another meter": (whole.replace_readings(rng.gamma(1, 300, len(whole)).round()), 0),
-    }
-    for name, (part, days) in parts.items():
-        found = [earlier.days for earlier in find_earlier_releases(tmp_path, part)]
-        assert found == ([days] if days else []), name
-
-
-def test_a_private_receipt_is_recognised_by_later_versions():
-    """The digests of half days from their documented parts: times [ns] and readings, keyed."""
-    trace = hm.Trace(np.arange(48.0), 3600.0, "2024-01-15T06:00Z")
-    described = describe_input(trace)
-    moment = np.datetime64("2024-01-15T06", "ns").astype(np.int64)
-    halves = {"2024-01-15T00": (0, 6), "2024-01-15T12": (6, 18), "2024-01-17T00": (42, 48)}
-    for name, rows in halves.items():
-        content = b"".join(
-            struct.pack("<qd", moment + 3600 * 10**9 * row, row) for row in range(*rows)
-        )
-        key = bytes.fromhex(described["salt"])
-        wanted = hashlib.blake2b(content, key=key, digest_size=8).hexdigest()
-        assert described["half_days"][name] == wanted
-    assert len(described["half_days"]) == 5
-    assert len(key) >= 16
 
 
 # Folders of several tables ----------------------------------------------------------------------

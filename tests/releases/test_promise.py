@@ -491,9 +491,9 @@ def test_readings_are_clamped_before_any_sum(tables, every):
 )
 def test_exact_sums_are_rounded_to_the_nearest_step_half_up(request_, summed):
     """Any other rounding would move all released values in one direction."""
-    trace = hourly(12)
+    trace = hourly(31)
     promise = promise_for(trace, **request_)
-    quarters = np.random.default_rng(1).integers(0, 8000, (12, 24))
+    quarters = np.random.default_rng(1).integers(0, 8000, (31, 24))
     trace = trace.replace_readings(quarters.ravel() / 4 * float(promise.grid))
     held = quarters.ravel() if summed is None else quarters.sum(axis=summed)
     assert set(held % 4) == {0, 1, 2, 3}

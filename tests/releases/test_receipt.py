@@ -133,7 +133,7 @@ def test_the_private_part_has_the_account_of_every_appliance():
     assert {len(line) for line in table} == {len(table[0])}
     assert "kettle (2100 W)" in text
     fields = done.private.to_dict(done.receipt)
-    assert fields["schema"] == "hushmeter-private-receipt-2"
+    assert fields["schema"] == "hushmeter-private-receipt-3"
     assert fields["home"]["name"] == HOME.name
     assert fields["input"]["sha256"] == digest(TRACE)
 

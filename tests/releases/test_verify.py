@@ -356,6 +356,9 @@ HARMLESS = {
     ("removed", "hide that we are away sources.0"),
     ("removed", "hide that we are away sources.1"),
     ("changed", "version"),
+    ("changed", "despite"),
+    ("changed", "hide when we get up cells.left_out"),
+    ("changed", "hide which days we are away cells.left_out"),
 }
 
 

@@ -421,6 +421,21 @@ def test_a_download_is_real_and_opens_with_read_meter(client, evening, tmp_path,
     assert first["sentences"][0].startswith("ε = 1 protects whether the kettle is on")
 
 
+def test_a_download_beside_exact_sums_is_refused(client, tmp_path):
+    """The page keeps the register of the commands."""
+    trace = hm.synth.household(21, interval_s=1800.0, zone="Europe/Berlin", seed=1).trace
+    hm.write_meter(tmp_path / "meter.csv", trace)
+    session = upload(client, (tmp_path / "meter.csv").read_bytes(), changes="no").json()
+    request = {"trace": session["id"], "tz": "Europe/Berlin", "format": "zip", "calendar": True}
+    wish = {**request, "hide": ["evenings"]}
+    for _ in range(2):
+        assert client.post("/api/release", json=wish).status_code == 200
+    for other in ({**wish, "tz": "Europe/London"}, {**request, "hide": ["kettle"]}):
+        answer = client.post("/api/release", json=other)
+        assert answer.status_code == 400
+        assert "was released for the same time with another wish" in answer.json()["error"]
+
+
 def test_a_download_takes_no_seed(client, evening):
     request = {"trace": evening["id"], "home": evening["home"], "epsilon": 1.0, "seed": 1}
     answer = client.post("/api/release", json=request)

@@ -58,7 +58,8 @@ def test_a_language_has_every_text_with_the_same_values(texts, language):
 
 def promised():
     """What the server writes about promises of all wishes, and about their cost."""
-    trace = hm.synth.household(40, interval_s=1800.0, zone=ZONE, seed=2).trace
+    # One whole month, and incomplete days and months
+    trace = hm.synth.household(50, interval_s=1800.0, zone=ZONE, seed=2).trace[5:]
     facts = hm.metered(trace, ZONE)
     rounded = hm.Metered(1800.0, Metering(50.0), ZONE, readings=len(trace), times=facts.times)
     wishes = [*WISHES[:-1], "that we are away 3 kW 5 kWh 2 days", "when we get up, kettle", "sauna"]

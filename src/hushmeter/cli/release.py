@@ -31,17 +31,17 @@ from hushmeter.cli.output import (
     show_activity,
 )
 from hushmeter.errors import DataError, InputError
-from hushmeter.formatting import count_of, format_two_digits
+from hushmeter.formatting import format_two_digits
 
 if TYPE_CHECKING:
     from hushmeter.home import Home
     from hushmeter.noise import AuditResult, Finding
     from hushmeter.read import ReadOptions, Recording
-    from hushmeter.releases.files import EarlierRelease
     from hushmeter.releases.promise import Promise
     from hushmeter.releases.release import Release
     from hushmeter.releases.request import Request
     from hushmeter.report.demo import Demo
+    from hushmeter.trace import Trace
 
 AUDITED_W = 10.0
 """The change that an audit protects if --sensitivity is not given [W]."""
@@ -87,6 +87,12 @@ def release(
             "all views.",
         ),
     ],
+    new: Annotated[
+        bool, rare_option("--new", help="Release only times that are not released yet.")
+    ] = False,
+    despite: Annotated[
+        bool, rare_option("--despite", help="Release despite earlier releases of the same time.")
+    ] = False,
     again: Annotated[
         bool, rare_option("--again", help="Release a file that is itself a release.")
     ] = False,
@@ -116,11 +122,11 @@ def release(
     from hushmeter.read import read_recording
     from hushmeter.releases.files import (
         check_place,
-        find_earlier_releases,
         is_file_form,
         paid_folder,
         refuse_existing,
     )
+    from hushmeter.releases.history import recorded, unreleased
 
     check_seed(seed)
     _refuse_own_input(file, output, again)
@@ -132,39 +138,43 @@ def release(
         raise InputError("--ledger and --ledger-meter belong together: give both, or neither.")
     request = request.with_changes(clamp=clamp_in_ledger(ledger, request.clamp))
     recording = read_recording(file, options)
-    facts = metered(recording.trace, recording.public.zone or "UTC")
+    trace = recording.trace
+    if new:
+        trace = unreleased(trace, stream, output if unfinished else None)
+    facts = metered(trace, recording.public.zone or "UTC")
     if not is_file_form(output):
         request = request.as_calendar(facts)
     promise = request.resolve(facts)
     check_place(promise, output)
     account: dict[str, Any] = {"meter": ledger_meter, "stream": stream, "force": force}
     if unfinished:
-        _finish_interrupted(str(ledger), promise, recording, output, json, account)
+        _finish_interrupted(str(ledger), promise, trace, output, json, account)
         return
-    done = promise.release(recording.trace, rng=seed)
+    done = promise.release(trace, rng=seed)
     assert done.private is not None
-    own_use = compare_promise(request, promise, facts, recording.trace)
-    done = replace(done, private=replace(done.private, own_use=own_use))
-    earlier = find_earlier_releases(output.parent, recording.trace)
-    warnings = _warnings(done, earlier)
-    if ledger is None or ledger_meter is None:
-        files = done.save(output, force=force, signing_key=sign)
-    else:
-        from hushmeter.releases.payment import save_paid
+    own_use = compare_promise(request, promise, facts, trace)
+    private = replace(done.private, own_use=own_use)
+    done = replace(done, private=private, despite=despite)
+    with recorded(private.to_dict(done.receipt), output, stream=stream, despite=despite) as earlier:
+        warnings = [*_warnings(done), *earlier]
+        if ledger is None or ledger_meter is None:
+            files = done.save(output, force=force, signing_key=sign)
+        else:
+            from hushmeter.releases.payment import save_paid
 
-        files, payment = save_paid(ledger, done, output, signing_key=sign, **account)
-        warnings.append(payment.sentence)
+            files, payment = save_paid(ledger, done, output, signing_key=sign, **account)
+            warnings.append(payment.sentence)
     if json:
         _print_json(done, recording, warnings, files)
     else:
         _print(done, request, recording, warnings, files)
-        _print_left(recording, promise)
+        _print_left(trace, promise)
 
 
 def _finish_interrupted(
     ledger: str,
     promise: Promise,
-    recording: Recording,
+    trace: Trace,
     output: Path,
     json: bool,
     account: dict[str, Any],
@@ -174,7 +184,7 @@ def _finish_interrupted(
     from hushmeter.releases.files import read_receipt
     from hushmeter.releases.payment import finish_paid
 
-    files, payment = finish_paid(ledger, promise, recording.trace, output, **account)
+    files, payment = finish_paid(ledger, promise, trace, output, **account)
     receipt = read_receipt(receipt_path(output))
     sentences = ["This finishes an earlier release; no day was charged twice.", payment.sentence]
     if json:
@@ -240,12 +250,12 @@ def _print(
     print_files(files)
 
 
-def _print_left(recording: Recording, promise: Promise) -> None:
+def _print_left(trace: Trace, promise: Promise) -> None:
     """Print which statements about the home the release leaves; for the household alone."""
     from hushmeter.threat import what_is_left
 
     with progress_bar("simulating releases") as advance:
-        left = what_is_left(recording.trace, promise, progress=advance)
+        left = what_is_left(trace, promise, progress=advance)
     if left:
         print_list(
             "What is left of each statement about your home (measured on this computer, in no "
@@ -290,8 +300,8 @@ def _sizes(done: Release) -> list[str]:
     return sentences
 
 
-def _warnings(done: Release, earlier: list[EarlierRelease]) -> list[str]:
-    """Sentences about the origin of numbers, earlier releases and simulations."""
+def _warnings(done: Release) -> list[str]:
+    """Sentences about the origin of numbers and simulations."""
     sentences = []
     sources = [source for source in done.receipt.sources if source != "typed"]
     if sources:
@@ -299,21 +309,6 @@ def _warnings(done: Release, earlier: list[EarlierRelease]) -> list[str]:
         sentences.append(f"The sizes that decide the noise are from: {named}.")
     if done.kind == "simulation":
         sentences.append("This is a simulation: its noise can be repeated. Do not publish it.")
-    elif earlier:
-        total = done.receipt.epsilon + sum(e.epsilon for e in earlier)
-        names = ", ".join(
-            f"{count_of(e.days, 'day')} in {e.path.name.removesuffix('.private.json')}"
-            for e in earlier
-        )
-        sentences.append(
-            f"These readings were released before ({names}): each further release of these "
-            f"readings adds its ε. Together they have at most ε = {total:.4g} for a change that "
-            "each of them protects."
-        )
-        if 0 in (done.receipt.epsilon, *(e.epsilon for e in earlier)):
-            sentences.append(
-                "One of them has exact sums: together they may show what each of them hides alone."
-            )
     return sentences
 
 

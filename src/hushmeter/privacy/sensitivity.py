@@ -92,8 +92,7 @@ not cells, are rounded to the grid. What the meter adds to a free table:
 * *Registers.* The sum of a stretch of readings is the difference of the counter at its two ends.
   Each rounded end is off by at most r/2, so the sum of u_g stretches moves by at most 2·r·u_g/W. At
   the borders of the days (or of the months, if days are exchanged) the counter itself is the same
-  for both neighbours. For a label of whole days (months) u_g is therefore one less: a complete day
-  does not move at all.
+  for both neighbours. A label of complete days (whole months) therefore does not move at all.
 * A table that moves may move by one grid step more for each orbit of a label.
 
 References
@@ -518,9 +517,9 @@ class Rearrangement:
         """Most that the meter moves the sum of every label of a table [W]."""
         watts = self.within_days * self.metering.resolution_w * table.members.astype(float)
         if self.metering.register_step_w:
-            whole_periods = _is_union(table.labels, self.periods)
-            stretches = np.maximum(0, table.stretches - whole_periods)
-            watts += 2 * self.metering.register_step_w / self.window * stretches
+            inside_periods = not _is_union(table.labels, self.periods)
+            step_w = self.metering.register_step_w / self.window
+            watts += 2 * step_w * inside_periods * table.stretches
         return np.asarray(watts)
 
 

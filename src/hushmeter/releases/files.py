@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +35,6 @@ from hushmeter.files import (
     table_bytes,
 )
 from hushmeter.releases.labels import CELLS
-from hushmeter.releases.private_receipt import overlapping_days
 from hushmeter.releases.receipt import SCHEMA, Receipt
 from hushmeter.releases.release import HOURS, Release, View
 from hushmeter.trace import SECONDS_PER_HOUR, TimeArray, Trace
@@ -49,17 +48,6 @@ ANY_SCHEMA = SCHEMA.rstrip("0123456789")
 TIMES = "cells.csv"
 DECIMALS = {"W": 3, "kWh": 6}
 """Decimals of the estimates and standard errors in the files of a folder."""
-
-
-@dataclass(frozen=True)
-class EarlierRelease:
-    """A release of some of the same metered readings, found by its private receipt."""
-
-    path: Path  # The private receipt
-    # ε and δ of the unit of that release
-    epsilon: float
-    delta: float
-    days: int  # Number of UTC days of which it has released readings as well
 
 
 def is_file_form(path: Path) -> bool:
@@ -168,7 +156,6 @@ def release_contents(
     if is_file_form(target):
         made[target] = contents[target.name]
     if release.private is not None:
-        # A release without its private receipt could be released again without a warning.
         made[private_path(target)] = json_text(release.private.to_dict(receipt)).encode()
     if is_file_form(target):
         made[receipt_path(target)] = public
@@ -307,7 +294,7 @@ def _file_release(place: Path, receipt: Receipt, data: bytes | None) -> Release:
     if promise.unit.span == "when":
         # The estimate has been moved to the sums of the days; they are those of its cells.
         sums.append(promise.tables[1].table.sums(watts))
-    return Release(promise, tuple(sums), receipt.kind)
+    return Release(promise, tuple(sums), receipt.kind, despite=receipt.despite)
 
 
 def _folder_release(place: Path, receipt: Receipt) -> Release:
@@ -326,7 +313,7 @@ def _folder_release(place: Path, receipt: Receipt) -> Release:
     sums = [one * float(grid.numerator) / float(grid.denominator) for one in steps]
     if any(array.shape != (e.table.size,) for array, e in zip(sums, promise.tables, strict=True)):
         raise DataError(f"{place} has tables of other lengths than its receipt states.")
-    return Release(promise, tuple(sums), receipt.kind)
+    return Release(promise, tuple(sums), receipt.kind, despite=receipt.despite)
 
 
 def _bare(times: Any, interval_s: float) -> Trace:
@@ -406,18 +393,3 @@ def _read_table(path: Path, data: bytes, kind: str | None) -> tuple[TimeArray, F
         raise DataError(f"{path} has other columns or empty cells.")
     plain = times.cast(pa.timestamp("ns")).to_numpy(zero_copy_only=False)
     return plain.astype("datetime64[ns]"), watts.to_numpy(zero_copy_only=False)
-
-
-def find_earlier_releases(folder: Path, trace: Trace) -> list[EarlierRelease]:
-    """Find real releases of some of the same readings by the private receipts of a folder."""
-    found = []
-    for path in sorted(folder.glob("*.private.json")):
-        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-            fields: Any = parse_json(path.read_bytes())
-            receipt = fields["receipt"]
-            if receipt["kind"] != "release":
-                continue
-            days = overlapping_days(trace, fields["input"])
-            if days:
-                found.append(EarlierRelease(path, receipt["epsilon"], receipt["delta"], days))
-    return found

@@ -21,7 +21,7 @@ from hushmeter.noise.losses import DELTA
 from hushmeter.privacy import change_odds
 from hushmeter.privacy.units import LONGEST_DAY_S, Unit, order_in_words
 from hushmeter.releases.labels import CELLS, LabelledTable
-from hushmeter.releases.purposes import same_sums, still_shown
+from hushmeter.releases.purposes import gaps_shown, order_sentences
 from hushmeter.trace import SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
@@ -148,12 +148,9 @@ def promise_in_words(promise: Promise) -> tuple[str, str]:
     """Two sentences: what is hidden, and to which odds, always with those of a whole day."""
     first, *others = promise.guesses
     coin = "a coin is right 50 times"
-    ways = promise.unit.rearranged
+    relation = " ".join(_relation(promise))
     if not promise.unit.changes:
-        return (
-            f"Hidden: {promise.unit.sentence}.",
-            f"{_relation(promise)} Not hidden: {still_shown(ways)}.",
-        )
+        return f"Hidden: {promise.unit.sentence}.", relation
     odds = f"more than {first.text} times out of 100"
     if promise.unit.span == "when":
         how = "with less noise" if promise.unit.day_scale else "exactly"
@@ -169,8 +166,7 @@ def promise_in_words(promise: Promise) -> tuple[str, str]:
             more += f" Not hidden: {guess.about}."
         elif guess.name == "day":
             day = f", and about {guess.about}, more than {guess.text} times"
-    if ways:
-        more += f" {_relation(promise)} Not hidden: {still_shown(ways)}."
+    more += f" {relation}" if relation else ""
     return (
         f"Hidden: {_hidden(promise.unit)}.",
         "Nobody who has the released values can be right about whether it happened "
@@ -178,12 +174,15 @@ def promise_in_words(promise: Promise) -> tuple[str, str]:
     )
 
 
-def _relation(promise: Promise) -> str:
-    """Which files cannot be told apart, if use is rearranged."""
-    metering = promise.unit.metering
-    stated = bool(metering.resolution_w or metering.register_step_w)
-    odds = _order_guesses(promise)[0].odds
-    return same_sums(promise.unit.rearranged, odds, rounding_stated=stated)
+def _relation(promise: Promise) -> list[str]:
+    """Which files cannot be told apart, if use is rearranged, and which gaps are seen."""
+    unit, sentences = promise.unit, []
+    if unit.rearranged:
+        stated = bool(unit.metering.resolution_w or unit.metering.register_step_w)
+        odds, left_out = _order_guesses(promise)[0].odds, promise.cells.left_out
+        sentences = order_sentences(unit.rearranged, odds, left_out, rounding_stated=stated)
+    longest_s = max((change.seconds for change in unit.changes), default=0.0)
+    return [*sentences, *gaps_shown(unit.rearranged, unit.span, longest_s)]
 
 
 def _hidden(unit: Unit) -> str:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushmeter.checks import BoolArray, FloatArray, IntArray
-from hushmeter.clock import CivilDays, civil_days, transitions, weekday
+from hushmeter.clock import CivilDays, civil_days, local_times, transitions, weekday
 from hushmeter.errors import DataError, InputError, UnknownNameError
 from hushmeter.formatting import duration_in_words
 from hushmeter.privacy.sensitivity import NO_LABEL, Rearrangement, Table
@@ -64,12 +64,19 @@ class Cells:
         Share of the readings of every cell that are present; None if none is missing.
     model : bool
         True if these are the cells of a model month or year, because the times are not known.
+    rearranged : tuple of str
+        How the use of neighbours may be rearranged; the cells are then those of complete civil days
+        or, if days are exchanged, of whole civil months.
+    left_out : int
+        Number of the other days or months of the file.
     """
 
     times: Trace
     zone: str = "UTC"
     shares: FloatArray | None = None
     model: bool = False
+    rearranged: tuple[str, ...] = ()
+    left_out: int = 0
 
     def __len__(self) -> int:
         return len(self.times)
@@ -109,12 +116,24 @@ class Cells:
 
     @cached_property
     def hour_of_day(self) -> IntArray:
-        """The same as `of_day`, but windows that a change of the clock repeats have no label."""
+        """The same as `of_day`, but windows that a change of the clock repeats have no label.
+
+        An exact sum over a month counts them: it would otherwise differ from the month by them.
+        """
+        if self.rearranged:
+            return self.of_day
         key = self.days.place * (self.per_day + 1) + self.of_day
         first = np.unique(key, return_index=True)[1]
         hours = np.full(key.size, NO_LABEL)
         hours[first] = self.of_day[first]
         return hours
+
+    def place_of(self, times: TimeArray) -> IntArray:
+        """Number of the cell in which each time lies; -1 outside all cells."""
+        length = np.timedelta64(round(self.interval_s * 1e9), "ns")
+        place = np.searchsorted(self.times.times, times, side="right") - 1
+        inside = (place >= 0) & (times < self.times.times[place] + length)
+        return np.where(inside, place, -1)
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -128,35 +147,82 @@ class Cells:
         return {"month": names[place[rows]].astype(str)}
 
 
-def cells_of(metered: Metered, every: float | str | None, *, of_days: bool = False) -> Cells:
+def cells_of(
+    metered: Metered,
+    every: float | str | None,
+    *,
+    of_days: bool = False,
+    rearranged: tuple[str, ...] = (),
+) -> Cells:
     """Return the cells of a release: means over `every`, or the readings themselves.
 
-    `of_days` says that a table groups the cells by day, so that they must divide a day.
+    `of_days` says that a table groups the cells by day, so that they must divide a day, and
+    `rearranged` that only complete days or whole months are released.
     """
     window = 1 if every is None else intervals_in(every, metered.interval_s)
     length = window * metered.interval_s
-    if of_days and (SECONDS_PER_DAY % length or length > SECONDS_PER_DAY):
+    divides = not SECONDS_PER_DAY % length and length <= SECONDS_PER_DAY
+    if of_days and not rearranged and not divides:
         raise InputError(
             f"tables of days need cells that divide a day, but {duration_in_words(length)} do "
             "not; choose --every 1h."
         )
     if metered.times is None:
-        return _model_cells(length, metered.zone, of_days)
-    if window == 1:
-        return Cells(metered.times, metered.zone)
-    times, shares = metered.times.coarsen(length), metered.times.shares_present(length)
-    present = None if (shares == 1).all() else shares
-    return Cells(without_values(times), metered.zone, present)
+        return _model_cells(length, metered.zone, of_days, rearranged)
+    cells = Cells(metered.times, metered.zone)
+    if window > 1:
+        times, shares = metered.times.coarsen(length), metered.times.shares_present(length)
+        present = None if (shares == 1).all() else shares
+        cells = Cells(without_values(times), metered.zone, present)
+    return _complete_cells(cells, rearranged, metered.times) if rearranged else cells
 
 
 @lru_cache(maxsize=16)
-def _model_cells(length: float, zone: str, of_days: bool) -> Cells:
+def _model_cells(length: float, zone: str, of_days: bool, rearranged: tuple[str, ...]) -> Cells:
     """Cells of a month of 30 days or, for tables where the clock is changed, of a year."""
     first, last = np.datetime64("2024-01-01", "ns"), np.datetime64("2025-01-01", "ns")
-    if not of_days or not transitions(first, last, zone).size:
+    if not rearranged and not (of_days and transitions(first, last, zone).size):
         return replace(model_month(length), zone=zone)
     count = round(366 * SECONDS_PER_DAY / length)
-    return Cells(Trace(np.zeros(count), length, first), zone, model=True)
+    cells = Cells(Trace(np.zeros(count), length, first), zone, model=True)
+    return _complete_cells(cells, rearranged, cells.times) if rearranged else cells
+
+
+def _complete_cells(cells: Cells, rearranged: tuple[str, ...], readings: Trace) -> Cells:
+    """Return the cells of the complete days or whole months of readings at these times.
+
+    No reading of such a day is missing, and none lies across a midnight.
+    """
+    found = complete_days(cells).columns["day"]
+    if not is_aligned(readings, cells.interval_s):
+        found = found[:0]
+    if BETWEEN_DAYS in rearranged:
+        months, counts = np.unique(found.astype("datetime64[M]"), return_counts=True)
+        lengths = (months + 1).astype("datetime64[D]") - months.astype("datetime64[D]")
+        found = months[counts == lengths.astype(np.int64)]
+    if not found.size:
+        raise DataError(_what_is_needed(rearranged, cells.zone))
+    first, last = local_times(readings.times[[0, -1]], cells.zone).astype(found.dtype)
+    inside = np.isin(cells.days.local.astype(found.dtype), found)
+    times = cells.times if inside.all() else cells.times.select(np.flatnonzero(inside))
+    left_out = int((last - first).astype(np.int64)) + 1 - found.size
+    known = 0 if cells.model else left_out
+    return Cells(times, cells.zone, None, cells.model, rearranged, known)
+
+
+def is_aligned(readings: Trace, length: float) -> bool:
+    """True if every reading lies within one cell of some length [s], or is a cell itself."""
+    own = round(readings.interval_s * 1e9)
+    return round(length * 1e9) == own or int(readings.start.astype(np.int64)) % own == 0
+
+
+def _what_is_needed(rearranged: tuple[str, ...], zone: str) -> str:
+    period = "month" if BETWEEN_DAYS in rearranged else "day"
+    return (
+        f"this wish needs a civil {period} of {zone} of which every reading is in the file, from "
+        f"the first midnight to the last, and none lies across a midnight; release a complete "
+        f"{period}, or hide an appliance."
+    )
 
 
 def model_month(length: float) -> Cells:
@@ -243,19 +309,15 @@ def check_tables(words: Sequence[str], cells: Cells) -> tuple[LabelledTable, ...
 
 
 def rearrangement(unit: Unit, cells: Cells) -> Rearrangement:
-    """Return which sums of cells stay the same if use is rearranged as a unit says.
-
-    An hour that a change of the clock repeats is never exchanged.
-    """
+    """Return which sums of cells stay the same if use is rearranged as a unit says."""
     days, (_, months) = cells.days.place, cells.months
     if BETWEEN_DAYS not in unit.rearranged:
         orbits = days
     elif WITHIN_DAYS in unit.rearranged:
         orbits = months
     else:
-        own = cells.per_day + 1 + np.arange(len(cells))
-        hours = np.where(cells.hour_of_day >= 0, cells.hour_of_day, own)
-        orbits = np.unique(months * (own[-1] + 1) + hours, return_inverse=True)[1].astype(np.int64)
+        hours = months * (cells.per_day + 1) + cells.of_day
+        orbits = np.unique(hours, return_inverse=True)[1].astype(np.int64)
     periods = months if BETWEEN_DAYS in unit.rearranged else days
     within = WITHIN_DAYS in unit.rearranged
     return Rearrangement(orbits, periods, within, unit.window, unit.metering)
@@ -299,7 +361,13 @@ def _days(cells: Cells) -> LabelledTable:
 
 
 def _months(cells: Cells) -> LabelledTable:
-    return _grouped("months", cells, [cells.months[1]], cells.month_names)
+    def names(rows: IntArray) -> dict[str, Any]:
+        if not cells.rearranged:
+            return cells.month_names(rows)
+        first = np.unique(cells.days.place, return_index=True)[1]
+        return {**cells.month_names(rows), "days": np.bincount(cells.months[1][first])}
+
+    return _grouped("months", cells, [cells.months[1]], names)
 
 
 def _year(cells: Cells) -> LabelledTable:
@@ -457,12 +525,12 @@ def complete_days(cells: Cells) -> LabelledTable:
 
     A run that is moved to a time without readings would be missing from the sum of its day.
     """
-    (days,) = make_tables(["days"], cells)
-    complete = cells.days.complete.copy()
+    days = cells.days
+    complete = days.complete.copy()
     if cells.shares is not None:
-        complete[cells.days.place[cells.shares < 1]] = False
-    whole = np.flatnonzero(complete)
-    place = np.full(days.size + 1, -1)
-    place[whole] = np.arange(whole.size)
-    columns = {name: np.asarray(values)[whole] for name, values in days.columns.items()}
-    return LabelledTable("days", place[days.labels], whole.size, cells.times.steps, columns=columns)
+        complete[days.place[cells.shares < 1]] = False
+    labels = np.where(complete, np.cumsum(complete) - 1, NO_LABEL)[days.place]
+    size = int(complete.sum())
+    members = np.bincount(labels[labels >= 0], minlength=size)
+    columns = {"day": days.days[complete], "cells": members}
+    return LabelledTable("days", labels, size, cells.times.steps, columns=columns)

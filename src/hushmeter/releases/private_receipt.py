@@ -1,38 +1,36 @@
 """The private receipt of a release, for the household only.
 
 It names the home, its appliances and where every number came from, states what the release reveals
-about each appliance, and holds keyed digests by which a later release of the same readings is
-recognised. The recipient never needs it.
+about each appliance, and holds digests by which a later release of the same readings is
+recognised (`hushmeter.releases.history`). The recipient never needs it.
 """
 
 from __future__ import annotations
 
-import hashlib
-import secrets
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hushmeter.clock import local_times
 from hushmeter.errors import InputError
 from hushmeter.formatting import (
     format_watts,
 )
 from hushmeter.noise.losses import DELTA, Composition
 from hushmeter.privacy import ApplianceAccount
+from hushmeter.privacy.sensitivity import NO_LABEL
 from hushmeter.privacy.units import Unit
+from hushmeter.releases.labels import complete_days
 from hushmeter.releases.promise import Promise
 from hushmeter.releases.receipt import Receipt, describe_readings, receipt_lines
-from hushmeter.trace import Trace, digest
+from hushmeter.trace import Runs, Trace, digest, digest_columns
 
 if TYPE_CHECKING:
     from hushmeter.appliance import Appliance
     from hushmeter.home import Home
 
-PRIVATE_SCHEMA = "hushmeter-private-receipt-2"
-FIRST_READINGS = 12
-"""Readings of half a day by which a later release recognises it."""
-
+PRIVATE_SCHEMA = "hushmeter-private-receipt-3"
 OTHER_DAYS, THESE_READINGS = "learnt from other days", "learnt from these readings"
 
 
@@ -48,8 +46,8 @@ class PrivateReceipt:
     composition_delta: float  # δ' of the composed ε of the appliances
     # What an attacker can learn about each appliance of the home; empty without a home
     appliances: tuple[ApplianceAccount, ...]
-    # Number, interval, first and last time, and SHA-256 of the metered readings, and keyed digests
-    # of some of them by half day, by which `overlapping_days` recognises them.
+    # Number, interval, first and last time, and SHA-256 of the metered readings, and by what a
+    # later release recognises them; see `describe_input`.
     input: dict[str, Any]
     # Protected appliances that once drew more than the protected power: `name`, `protected_w`,
     # `largest_w`, `epsilon` of the unit at the largest power, `share` of these readings while on
@@ -79,7 +77,7 @@ def private_receipt(promise: Promise, trace: Trace) -> PrivateReceipt:
         parameters=tuple(list_parameters(unit, home, trace)),
         composition_delta=DELTA,
         appliances=promise.account(home, DELTA),
-        input=describe_input(trace),
+        input=describe_input(promise, trace),
         largest_powers=_largest_powers(promise, trace),
     )
 
@@ -136,39 +134,30 @@ def describe_largest_power(appliance: Appliance, epsilon: float, share: float | 
     )
 
 
-def describe_input(trace: Trace) -> dict[str, Any]:
-    """Number, interval, times, and keyed digests by half day of metered readings."""
-    salt = secrets.token_hex(16)
-    return describe_readings(trace) | {"salt": salt, "half_days": _digests_by_half_day(trace, salt)}
+def describe_input(promise: Promise, trace: Trace) -> dict[str, Any]:
+    """Number, interval and times of readings, and by what a later release recognises them.
 
-
-def overlapping_days(trace: Trace, described: dict[str, Any]) -> int:
-    """Count the UTC days of which a trace has readings that a private receipt describes."""
-    if described["interval_s"] != trace.interval_s:
-        return 0
-    found, before = _digests_by_half_day(trace, str(described["salt"])), described["half_days"]
-    common = found.keys() & before.keys()
-    equal = [half for half in common if found[half] == before[half]]
-    return len({half[:10] for half in equal}) if 2 * len(equal) >= len(common) else 0
-
-
-def _digests_by_half_day(trace: Trace, salt: str) -> dict[str, str]:
-    """Keyed digests of the first readings of every half of a UTC day.
-
-    Only the first readings count, so that a file that ends later has the same digests; one that
-    begins later differs in its first half day.
+    These are whether exact sums of days are published (`exact`), the stretches of time of all cells
+    (`spans`, in seconds since 1970), and SHA-256 of the readings of every day of a `zone`, in
+    milliwatts: of the days whose sums are exact, or of all UTC days.
     """
-    half = np.timedelta64(12, "h")
-    places = (trace.times - np.datetime64(0, "ns")) // half
-    numbers, first = np.unique(places, return_index=True)
-    ends = np.minimum(first + FIRST_READINGS, np.append(first[1:], len(trace)))
-    names = np.datetime_as_string(np.datetime64(0, "h") + numbers * half).tolist()
-    columns = np.stack([trace.times.astype(np.int64), trace.readings.view(np.int64)], axis=1)
-    key, found = bytes.fromhex(salt), {}
-    for name, start, end in zip(names, first, ends, strict=True):
-        content = columns[start:end].tobytes()
-        found[name] = hashlib.blake2b(content, key=key, digest_size=8).hexdigest()
-    return found
+    cells, exact = promise.cells, bool(promise.unit.rearranged or promise.unit.span == "when")
+    zone, times, values = "UTC", trace.times, np.rint(1000 * trace.readings)
+    if exact:
+        own = np.append(complete_days(cells).labels, NO_LABEL)[cells.place_of(times)]
+        zone, times, values = cells.zone, times[own >= 0], values[own >= 0]
+    days, first = np.unique(local_times(times, zone).astype("datetime64[D]"), return_index=True)
+    parts = zip(np.split(times, first[1:]), np.split(values, first[1:]), strict=True)
+    runs = Runs.between_gaps(cells.times.run_starts)
+    seconds = cells.times.times.astype(np.int64) // 10**9
+    stops = seconds[runs.last] + round(cells.interval_s)
+    return describe_readings(trace) | {
+        "exact": exact,
+        "zone": zone,
+        "spans": np.stack([seconds[runs.first], stops], axis=1).tolist(),
+        # Without a day there is one empty part.
+        "days": {str(day): digest_columns(*one) for day, one in zip(days, parts, strict=False)},
+    }
 
 
 def _learnt_source(home: Home | None, trace: Trace | None) -> str:

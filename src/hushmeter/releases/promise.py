@@ -73,8 +73,9 @@ if TYPE_CHECKING:
 EXACT_GRID = Fraction(1, 1000)
 """Grid of sums that are published without noise [W]."""
 
-EXACT_PARTS = 10**6
-"""Parts of a watt to which a metered reading is rounded, where sums of readings must be exact."""
+EXACT_PARTS = 3 * 10**6
+"""Parts of a watt to which a metered reading is rounded, where sums of readings must be exact: a
+watt-hour over an interval that divides a day is a whole number of thirds, eighths or decimals."""
 
 FAR = 50.0
 """Squared length of a change, in units of σ², beyond which an attacker is certain in any case."""
@@ -280,8 +281,7 @@ class Promise:
         """The estimator of the cells, which all releases under this promise share."""
         from hushmeter.releases.estimate import TableEstimate
 
-        # Kept sums are those of the readings that are there.
-        shares = None if self.unit.rearranged else self.cells.shares
+        shares = self.cells.shares
         scales = None if shares is None else 1 / np.round(shares, 6)
         first, sums = _split_cells(self.tables)
         variances = [math.inf if first is None else first.variance, *(s.variance for s in sums)]
@@ -427,7 +427,8 @@ class Promise:
             check_metering(trace, self.unit)
             refuse_unknown_rounding(self.unit.span, trace.metering)
         facts, length = metered(trace, self.cells.zone), self.cells.interval_s
-        here = cells_of(facts, length, of_days=of_sums(self.words))
+        order = self.unit.rearranged
+        here = cells_of(facts, length, of_days=of_sums(self.words), rearranged=order)
         if not self.cells.model:
             times = np.array_equal(here.times.times, self.cells.times.times)
             if not times or not _same_shares(here, self.cells):
@@ -482,12 +483,9 @@ class Promise:
     def _exact_totals(self, trace: Trace, groups: IntArray) -> list[Fraction]:
         """Return the sum of the cells of every group [W], the same for any order of the readings.
 
-        The metered readings are added up as whole millionths of a watt.
+        The metered readings are added up as whole parts of a watt.
         """
-        length = np.timedelta64(round(self.cells.interval_s * 1e9), "ns")
-        cell = np.searchsorted(self.cells.times.times, trace.times, side="right") - 1
-        inside = (cell >= 0) & (trace.times < self.cells.times.times[cell] + length)
-        group = np.where(inside, groups[cell], -1)
+        group = np.append(groups, -1)[self.cells.place_of(trace.times)]
         parts = np.rint(trace.readings * EXACT_PARTS).astype(np.int64)
         totals = np.zeros(int(groups.max(initial=-1)) + 1, dtype=np.int64)
         np.add.at(totals, group[group >= 0], parts[group >= 0])
@@ -500,10 +498,13 @@ class Promise:
         """
         if self.clamp is not None:
             trace = trace.replace_readings(np.clip(trace.readings, *self.clamp))
-        if self.unit.window == 1:
+        if self.unit.window > 1:
+            every = self.cells.interval_s
+            shares, trace = trace.shares_present(every), trace.coarsen(every)
+            trace = trace.replace_readings(trace.readings * shares)
+        if not self.unit.rearranged:
             return trace.readings
-        every = self.cells.interval_s
-        return trace.coarsen(every).readings * trace.shares_present(every)
+        return trace.readings[np.isin(trace.times, self.cells.times.times)]
 
     def to_steps(self, means: FloatArray) -> IntArray:
         """Round the means of cells [W] to whole steps of the grid, half up; they are private."""

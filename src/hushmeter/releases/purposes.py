@@ -213,33 +213,43 @@ def what_helps(ways: tuple[str, ...]) -> str:
     )
 
 
-def same_sums(ways: tuple[str, ...], odds: float, *, rounding_stated: bool) -> str:
-    """The relation between neighbours whose use is rearranged, as a sentence.
+def order_sentences(
+    ways: tuple[str, ...], odds: float, left_out: int, *, rounding_stated: bool
+) -> list[str]:
+    """The relation between neighbours whose use is rearranged, and what a release still shows.
 
     `odds` are those about the order of the use; above ½, noise covers what the meter rounds.
     """
     which = {
-        "days": "Two files whose days have the same sums",
-        "typical-day": "Two files in which every hour of the day has the same sum over each month",
-        "months": "Two files whose months have the same sums",
+        "days": "whose complete days have the same sums",
+        "typical-day": "in which every hour of the day has the same sum over each whole month",
+        "months": "whose whole months have the same sums",
     }[KEPT[ways] or ""]
-    same = f"{which} are released with the same probabilities"
+    same = f"Two files with the same times {which} are released with the same probabilities"
     if odds > 0.5:
         hidden = f"which the noise hides to {out_of_100(odds)} out of 100"
-        return f"{same}, up to what the meter rounds, {hidden}."
-    if rounding_stated:
-        return f"{same}."
-    return f"{same}. Nobody stated how the meter rounds: this holds for the readings of the file."
-
-
-def still_shown(ways: tuple[str, ...]) -> str:
-    """What a release still shows that hides only the order of the use."""
-    return {
+        same = f"{same}, up to what the meter rounds, {hidden}."
+    elif rounding_stated:
+        same = f"{same}."
+    else:
+        same = (
+            f"{same}. Nobody stated how the meter rounds: this holds for the readings of the file."
+        )
+    shown = {
         "days": "how much is used on each day, and so on which days nobody is at home",
         "typical-day": "how much is used at each hour of the day in the mean of a month, and so at "
         "which hours people usually get up and cook",
         "months": "how much is used in each month",
     }[KEPT[ways] or ""]
+    periods = "months" if BETWEEN_DAYS in ways else "days"
+    incomplete = f" Incomplete {periods} of the file, which are left out: {left_out}."
+    return [same, f"Not hidden: {shown}.{incomplete if left_out else ''}"]
+
+
+def gaps_shown(ways: tuple[str, ...], span: str, longest_s: float) -> list[str]:
+    """What a wish about absence does not hide; `longest_s` is the longest hidden use."""
+    absence = BETWEEN_DAYS in ways or (span == "run" and longest_s >= LONGEST_DAY_S)
+    return ["Days without readings stay visible."] if absence else []
 
 
 MEAN_ABS = math.sqrt(2 / math.pi)

@@ -39,7 +39,7 @@ from hushmeter.privacy.units import (
 )
 from hushmeter.releases.labels import CELLS, Cells
 from hushmeter.releases.promise import NoisyTable, Promise
-from hushmeter.releases.purposes import same_sums, still_shown
+from hushmeter.releases.purposes import gaps_shown, order_sentences
 from hushmeter.trace import SECONDS_PER_HOUR, Metering, Trace, digest, iso
 
 if TYPE_CHECKING:
@@ -91,6 +91,8 @@ class Receipt:
         Start and end of the part of a file that was read; None for all of it.
     files : dict
         SHA-256 and size [bytes] of every file; empty until the release is written.
+    despite : bool
+        True if earlier releases of the same time were not considered.
     version : str
         Version of hushmeter.
     signature : dict or None
@@ -119,6 +121,7 @@ class Receipt:
     output: dict[str, Any]
     files: dict[str, dict[str, Any]]
     part: list[str | None] | None = None
+    despite: bool = False
     version: str = __version__
     signature: dict[str, str] | None = None
 
@@ -132,6 +135,7 @@ class Receipt:
             output=describe_output(release),
             files={},
             part=None if part is None else list(part),
+            despite=release.despite,
         )
 
     @classmethod
@@ -165,8 +169,9 @@ class Receipt:
 
     def promise(self, times: Trace, shares: FloatArray | None = None) -> Promise:
         """Make the promise again, for cells at the times of a trace and with shares of readings."""
-        cells = Cells(times, check_zone(self.cells["zone"]), shares)
-        unit = read_unit(self.unit)
+        unit, zone = read_unit(self.unit), check_zone(self.cells["zone"])
+        left_out = int(self.cells["left_out"]) if unit.rearranged else 0
+        cells = Cells(times, zone, shares, False, unit.rearranged, left_out)
         base = Promise(unit, cells, self.words, (), 0.0, None, self.hourly_cost)
         made = {table.name: table for table in base.tables_on(cells)}
         noises = [
@@ -200,6 +205,7 @@ def describe_promise(promise: Promise) -> dict[str, Any]:
             "zone": promise.cells.zone,
             "grid": str(grid),
             "clamp": None if promise.clamp is None else list(promise.clamp),
+            "left_out": promise.cells.left_out,
         },
         "tables": tuple(
             {
@@ -382,13 +388,17 @@ def receipt_lines(
         *odds_lines(receipt.guesses),
     ]
     ways = tuple(unit["rearranged"])
+    if receipt.despite:
+        lines.append(DESPITE)
     if brief:
         return lines
     if ways:
         stated = bool(unit["resolution_w"] or unit["register_step_w"])
         odds = next(one["odds"] for one in receipt.guesses if one["name"] == "order")
-        lines.append(same_sums(ways, odds, rounding_stated=stated))
-        lines.append(f"Not hidden: {still_shown(ways)}.")
+        left_out = receipt.cells["left_out"]
+        lines += order_sentences(ways, odds, left_out, rounding_stated=stated)
+    longest_s = max((one["seconds"] for one in unit["changes"]), default=0.0)
+    lines += gaps_shown(ways, unit["span"], longest_s)
     if unit["span"] == "when":
         how = "with less noise" if unit["day_scale"] else "exactly"
         lines.insert(
@@ -400,6 +410,7 @@ def receipt_lines(
     return lines
 
 
+DESPITE = "Nothing bounds what this release shows together with earlier ones of the same time."
 ODDS_TITLE = "the best attacker is right out of 100 times (a coin is right 50 times) about:"
 
 

@@ -85,6 +85,8 @@ class Release:
         The part of the receipt for the household alone; None if the release was read from files.
     restored : (means, deviations) or None
         Restored cells [W], which replace the noisy ones in the estimate; see `hm.restore`.
+    despite : bool
+        True if earlier releases of the same time were not considered; the receipt says so.
 
     Examples
     --------
@@ -99,6 +101,7 @@ class Release:
     kind: str = "release"
     private: PrivateReceipt | None = None
     restored: tuple[FloatArray, FloatArray] | None = None
+    despite: bool = False
 
     @cached_property
     def estimate(self) -> FloatArray:
@@ -240,6 +243,9 @@ class Release:
         self, path: str | Path, *, force: bool = False, signing_key: str | Path | None = None
     ) -> list[Path]:
         """Write the release and both parts of its receipt.
+
+        Only the commands and the page note it in the register of the user; in Python,
+        `hushmeter.releases.history.recorded` does so.
 
         Parameters
         ----------

@@ -158,7 +158,7 @@ class Request:
             object.__setattr__(self, "hide", tuple(find_hidden(self.hide, self.home)))
             object.__setattr__(self, "odds", odds_share(ODDS if self.odds is None else self.odds))
             self._check_wish()
-            if not self.tables and (self.rearranged or self.every is None):
+            if not self.tables and self.every is None:
                 purpose, tables = choose_tables(self.hidden, self.purpose)
                 object.__setattr__(self, "purpose", purpose)
                 object.__setattr__(self, "tables", tables)
@@ -205,6 +205,11 @@ class Request:
             raise InputError(
                 "a clamp changes the sums of days by when electricity is used, which this wish "
                 "hides: leave out clamp."
+            )
+        if self.rearranged and self.every is not None:
+            raise InputError(
+                "this wish publishes sums of complete days or whole months, however long the "
+                "values are: leave out every."
             )
         if not self.appliances and (self.span or self.use) is not None:
             raise InputError("span and use are about appliances, but the wish names none.")

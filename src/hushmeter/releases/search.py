@@ -41,6 +41,7 @@ from hushmeter.releases.labels import (
     LabelledTable,
     cells_of,
     check_tables,
+    is_aligned,
     rearrangement,
 )
 from hushmeter.releases.promise import EXACT_GRID, NoisyTable, Promise, promise_of
@@ -128,18 +129,21 @@ def _cell_length(request: Request, metered: Metered) -> float | str | None:
     """Return the length of the cells: for tables an hour, if the readings are not longer.
 
     In a zone whose clock differs from UTC by half or quarter hours the cells are that short, so
-    that a day begins with a cell.
+    that a day begins with a cell. A wish about hours or days takes the readings themselves if they
+    do not fit into such cells.
     """
     if request.every is not None or not request.several:
         return request.every
     step = longest_cell_s(metered.zone, None if metered.times is None else metered.times.times)
-    length = SECONDS_PER_HOUR if step % metered.interval_s else step
-    return max(float(length), metered.interval_s)
+    odd = step % metered.interval_s > 0
+    length = max(float(SECONDS_PER_HOUR if odd else step), metered.interval_s)
+    fits = not odd and (metered.times is None or is_aligned(metered.times, length))
+    return metered.interval_s if request.rearranged and not fits else length
 
 
 def _cells(request: Request, metered: Metered, every: float | str | None) -> Cells:
     """Return the cells of a release of several tables."""
-    cells = cells_of(metered, every, of_days=True)
+    cells = cells_of(metered, every, of_days=True, rearranged=request.rearranged)
     if not cells.model:
         period = float((cells.times.times[-1] - cells.times.times[0]).astype(np.int64)) / 1e9
         changes = request.unit(metered, every).changes

@@ -5,6 +5,7 @@ Uploaded files are received into memory, decompressed within limits, and read in
 
 from __future__ import annotations
 
+import asyncio
 import io
 import re
 import secrets
@@ -44,6 +45,7 @@ from hushmeter.web.views import (
     find_plan,
     make_download,
     make_view,
+    note_download,
     restore_view,
 )
 
@@ -257,7 +259,8 @@ def _add_answers(router: APIRouter, server: Server) -> None:
     @router.post("/release", summary="Protected readings and their receipt, to download")
     async def release(request: schemas.ReleaseRequest) -> schemas.Download:
         limit = server.settings.release_s
-        return await server.workers.run(limit, make_download, *settle(request), long=True)
+        made = await server.workers.run(limit, make_download, *settle(request), long=True)
+        return await asyncio.to_thread(note_download, made)
 
 
 def _form(fields: tuple[str, ...]) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from hushmeter.learn.statements import Finding, findings
 from hushmeter.noise.mechanism import MAX_EPSILON
 from hushmeter.privacy.units import Metered, metered
 from hushmeter.releases.files import check_place, private_path, release_contents
+from hushmeter.releases.history import recorded
 from hushmeter.releases.labels import CELLS, VIEWS, cells_of
 from hushmeter.releases.private_receipt import THESE_READINGS, list_parameters
 from hushmeter.releases.receipt import describe_promise
@@ -132,11 +133,14 @@ def show(given: schemas.ViewRequest, session: Session, settings: Settings) -> Sh
     if not given.adds_noise:
         return Shown(home, first, trace, trace)
     promise = find_promise(given, session)
-    length = promise.cells.interval_s
-    here = promise.on(cells_of(metered(trace, promise.cells.zone), length))
+    length, order = promise.cells.interval_s, promise.unit.rearranged
+    # Which days and months are complete, only the whole file tells.
+    source = session.trace if order else trace
+    here = promise.on(cells_of(metered(source, promise.cells.zone), length, rearranged=order))
     # Without the home, the receipt has no account of whole days, which takes seconds.
-    done = replace(here, home=None).release(trace, rng=given.seed)
-    seen = trace if length == trace.interval_s else trace.coarsen(length)
+    done = replace(here, home=None).release(source, rng=given.seed)
+    seen = source if length == source.interval_s else source.coarsen(length)
+    seen = seen.select(np.flatnonzero(np.isin(seen.times, done.trace.times))) if order else seen
     return Shown(home, first, trace, seen, promise, done)
 
 
@@ -487,6 +491,12 @@ def make_download(given: schemas.ReleaseRequest, session: Session) -> schemas.Do
         private=parse_json(secret),
         sentences=list(explain(done)),
     )
+
+
+def note_download(made: schemas.Download) -> schemas.Download:
+    """Note a release in the register of the user, which no worker can write, and return it."""
+    with recorded(made.private, Path(made.file_name)) as earlier:
+        return made.model_copy(update={"sentences": [*made.sentences, *earlier]})
 
 
 def _zipped(folder: str, contents: Mapping[str, bytes]) -> bytes:

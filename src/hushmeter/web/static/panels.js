@@ -17,6 +17,9 @@ import { extent } from "./window.js";
 // Number of statements of which a phone shows at once what is left; the style sheet has the same number.
 const SHOWN_LEFT = 3;
 
+// A use that lasts as long is a day at home [s].
+const LONGEST_DAY_S = 25 * 3600;
+
 /** Odds out of 100; what is nearly certain is not rounded to 100. */
 const shownOdds = (odds) => (odds > 0.9995 ? "> 99.9" : outOf100(odds));
 
@@ -225,8 +228,10 @@ export class Panels {
     const purpose = verdict?.purpose;
     const place = find("verdict");
     // After the sentence of ε the server says what is hidden. The next sentence is about odds, which the line of the
-    // table has too, or about sums that stay the same.
-    const last = promise?.receipt.unit.rearranged.length > 0 ? 3 : 2;
+    // table has too, or about sums that stay the same, or about days that stay visible.
+    const { rearranged, span, changes } = promise?.receipt.unit ?? {};
+    const more = rearranged?.length > 0 || (span === "run" && changes.some((one) => one.seconds >= LONGEST_DAY_S));
+    const last = more ? 3 : 2;
     const promised = plan && promise ? [...promise.sentences.slice(1, last), ...verdict.sentences.slice(2)] : [];
     this.#showOdds(plan && promise ? promise.receipt.guesses : []);
     fillList(find("plan-sentences"), promised.map(told).map(({ text, lang }) => ({ text: inPageWords(text), lang })));
