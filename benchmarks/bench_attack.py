@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.harness import Row, best_of, together
 from hushmeter import synth
-from hushmeter.attack.hierarchical import MultiShot
+from hushmeter.attack.multi_shot import MultiShot
 from hushmeter.attack.one_shot import solve_relaxed
 
 HOME = synth.ready_home("rae13")

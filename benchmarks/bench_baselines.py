@@ -12,9 +12,9 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 
 from benchmarks.harness import Row, best_of
 from hushmeter.appliance import Appliance
-from hushmeter.attack.combinatorial import CombinatorialOptimisation, IntegerProgram
+from hushmeter.apps.nilm.combinatorial import CombinatorialOptimisation, IntegerProgram
+from hushmeter.apps.nilm.super_state_hmm import SuperStateHmm
 from hushmeter.attack.level_search import NearestSum
-from hushmeter.attack.super_state_hmm import SuperStateHmm
 from hushmeter.home import Home
 from hushmeter.trace import Trace
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from benchmarks.harness import Row, best_of
 from hushmeter import Laplace
-from hushmeter.battery import CONTROLLERS, Battery, choose_control
-from hushmeter.battery.guarantee import simulate_saturation
+from hushmeter.apps.battery import CONTROLLERS, Battery, choose_control
+from hushmeter.apps.battery.guarantee import simulate_saturation
 
 DAYS, READINGS = 1000, 14_400
 SECONDS = 5.0

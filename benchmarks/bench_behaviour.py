@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from benchmarks.harness import Row, best_of, together
-from hushmeter.behaviour import KMedians, pair_probability, stay_bounds
+from hushmeter.apps.behaviour import KMedians, pair_probability, stay_bounds
 
 PROFILES, HOURS, CLUSTERS, STEPS = 100_000, 24, 30, 10
 

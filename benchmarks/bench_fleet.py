@@ -24,9 +24,9 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from benchmarks.harness import Row, together
-from hushmeter.fleet import FleetTerms, JobOptions, release_fleet
-from hushmeter.fleet.folders import list_files
-from hushmeter.ledger import DayChange, open_ledger
+from hushmeter.apps.fleet import FleetTerms, JobOptions, release_fleet
+from hushmeter.apps.fleet.folders import list_files
+from hushmeter.apps.ledger import DayChange, open_ledger
 from hushmeter.synth.traces import FleetPlan, write_fleet
 
 ROWS = int(float(os.environ.get("HUSHMETER_FLEET_ROWS", "4e6")))

@@ -11,9 +11,9 @@ import numpy as np
 
 from benchmarks.harness import Row, best_of, together
 from hushmeter import Home, Laplace, synth
-from hushmeter.attack.bayes import Bayes
+from hushmeter.apps.nilm.bayes import Bayes
+from hushmeter.apps.nilm.factorial_hmm import FactorialHmm, GaussianEmission
 from hushmeter.attack.chains import ChainSet, best_path, outer_sum
-from hushmeter.attack.factorial_hmm import FactorialHmm, GaussianEmission
 
 MECHANISM = Laplace(epsilon=0.3, sensitivity=10.0)
 MONTH = 30 * 86_400

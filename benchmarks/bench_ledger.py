@@ -9,7 +9,7 @@ from itertools import count
 from pathlib import Path
 
 from benchmarks.harness import Row, best_of, together
-from hushmeter.ledger import Charge, DayChange, Ledger, open_ledger
+from hushmeter.apps.ledger import Charge, DayChange, Ledger, open_ledger
 
 METERS, DAYS = 10_000, 30
 ROWS = METERS * DAYS

@@ -52,11 +52,11 @@ def rows() -> Iterator[Row]:
 def stream(port: int, state: Path) -> float:
     """CPU time of a stream that takes all messages [s]."""
     import hushmeter as hm
-    from hushmeter.live.addresses import LineSource
-    from hushmeter.live.payloads import make_parser
-    from hushmeter.live.service import Feed, Service
-    from hushmeter.live.state import State
-    from hushmeter.live.stream import Terms
+    from hushmeter.apps.live.addresses import LineSource
+    from hushmeter.apps.live.payloads import make_parser
+    from hushmeter.apps.live.service import Feed, Service
+    from hushmeter.apps.live.state import State
+    from hushmeter.apps.live.stream import Terms
 
     home = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)])
     request = hm.Request(epsilon=1.0, span="run", every="1h", home=home)

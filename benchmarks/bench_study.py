@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from benchmarks.harness import Row, together
 from hushmeter import synth
-from hushmeter.study.sweep import Case, Contender, Study, split_trace, sweep
+from hushmeter.apps.study.sweep import Case, Contender, Study, split_trace, sweep
 
 DAY = 86_400
 LIMIT_MB = 2000

@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.harness import Row, best_of
 from hushmeter import synth
 from hushmeter.advice import advise
-from hushmeter.plot.accuracy import draw_bounds
+from hushmeter.apps.plot.accuracy import draw_bounds
 from hushmeter.privacy.units import Metered
 from hushmeter.releases.request import Request
 from hushmeter.releases.search import least_noise

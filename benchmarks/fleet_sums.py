@@ -20,10 +20,10 @@ import pandas as pd
 import pyarrow as pa
 from pyarrow import parquet
 
-from hushmeter.fleet import FleetTerms, JobOptions, SumTerms, release_fleet
-from hushmeter.fleet.clipping import read_reference
-from hushmeter.fleet.released_folder import summarise_fleet
-from hushmeter.ledger import DayChange, open_ledger
+from hushmeter.apps.fleet import FleetTerms, JobOptions, SumTerms, release_fleet
+from hushmeter.apps.fleet.clipping import read_reference
+from hushmeter.apps.fleet.released_folder import summarise_fleet
+from hushmeter.apps.ledger import DayChange, open_ledger
 from hushmeter.synth.traces import FleetPlan, write_fleet
 
 METERS, CLAMP, EPSILON, CAP_KWH = 10_000, (0.0, 15_000.0), "1", 40.0

@@ -17,10 +17,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hushmeter.apps.nilm.semi_blind import (
+    SemiBlind,
+    drop_silent_days,
+    label_types,
+    learn_population,
+)
+from hushmeter.apps.nilm.strongest import Strongest
+from hushmeter.apps.plot import BLUE, GREEN, GREY, ORANGE, RED, new_figure, save_figure
+from hushmeter.apps.study.figures import busiest_circuits, label_circuits
 from hushmeter.attack.base import Attacker
 from hushmeter.attack.registry import attackers
-from hushmeter.attack.semi_blind import SemiBlind, drop_silent_days, label_types, learn_population
-from hushmeter.attack.strongest import Strongest
 from hushmeter.checks import BoolArray, one_of, whole
 from hushmeter.errors import DataError, HushmeterError
 from hushmeter.files import write_table, write_text
@@ -28,10 +35,8 @@ from hushmeter.formatting import short_duration
 from hushmeter.home import Home
 from hushmeter.learn.homes import learn_home
 from hushmeter.noise import Laplace
-from hushmeter.plot import BLUE, GREEN, GREY, ORANGE, RED, new_figure, save_figure
 from hushmeter.read import read_home_recording
 from hushmeter.scoring import bootstrap_intervals, score
-from hushmeter.study.figures import busiest_circuits, label_circuits
 from hushmeter.trace import SECONDS_PER_DAY, Trace
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from hushmeter.apps.study.figures import ITEMS, Caption, item_title, read_caption, sentence
 from hushmeter.errors import DataError
 from hushmeter.files import atomic, frame_columns, write_table, write_text
-from hushmeter.study.figures import ITEMS, Caption, item_title, read_caption, sentence
 
 KINDS = {"stand-in": "On the stand-in", "real": "On real data"}
 SWEPT = {"fig3": "attacker", "fig4": "attacker", "fig5": "series", "fig6": "attacker"}

@@ -28,16 +28,16 @@ settings.load_profile("hushmeter")
 
 
 GROUPS = {
-    "tests/cli/test_demo.py": "demo",
+    "tests/apps/study/test_demo_command.py": "demo",
     "tests/experiments/test_reproduction_page.py": "figures",
-    "tests/fleet/test_spark.py": "spark",
-    "tests/report/test_sections.py": "sections",
-    "tests/study/test_figures.py": "figures",
+    "tests/apps/fleet/test_spark.py": "spark",
+    "tests/apps/study/report/test_sections.py": "sections",
+    "tests/apps/study/test_figures.py": "figures",
     "tests/test_public.py": "public",
-    "tests/web/test_other_user.py": "other user",
-    "tests/web/test_page.py": "page",
-    "tests/web/test_schema.py": "schema",
-    "tests/web/test_texts.py": "texts",
+    "tests/apps/page/test_other_user.py": "other user",
+    "tests/apps/page/test_page.py": "page",
+    "tests/apps/page/test_schema.py": "schema",
+    "tests/apps/page/test_texts.py": "texts",
 }
 """Files whose tests share an expensive fixture and therefore one worker."""
 
@@ -150,7 +150,7 @@ def shared_data() -> Path:
 @pytest.fixture(scope="session")
 def small_items(tmp_path_factory):
     """Every item on its stand-in, the files of each, and the folder they are saved in."""
-    from tests.study.items import make_small_items
+    from tests.apps.study.items import make_small_items
 
     made, folder = make_small_items(), tmp_path_factory.mktemp("items")
     return made, {item: one.save(folder) for item, one in made.items()}, folder

@@ -89,7 +89,7 @@ def ledger_url(request, tmp_path) -> str:
 @pytest.fixture
 def ledger(ledger_url):
     """An empty ledger, in each of the databases."""
-    from hushmeter.ledger import DayChange, open_ledger
+    from hushmeter.apps.ledger import DayChange, open_ledger
 
     with open_ledger(ledger_url, create=DayChange.within(0, 15_000)) as opened:
         yield opened

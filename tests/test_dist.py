@@ -139,7 +139,7 @@ def test_a_missing_extra_is_answered_with_the_pip_command(empty, tmp_path, extra
 def test_a_job_on_spark_is_answered_with_the_pip_command(empty):
     code = (
         "from hushmeter.errors import MissingExtraError\n"
-        "from hushmeter.fleet.task import spark_session\n"
+        "from hushmeter.apps.fleet.task import spark_session\n"
         "try:\n"
         "    with spark_session('local[1]'): pass\n"
         "except MissingExtraError as error: print(error)"

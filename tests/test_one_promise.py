@@ -11,16 +11,16 @@ from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
 import hushmeter as hm
+from hushmeter.apps.fleet.job import FleetTerms
+from hushmeter.apps.live.stream import Terms
+from hushmeter.apps.page.schemas import PromiseRequest, to_model, to_request
 from hushmeter.cli.options import make_request
 from hushmeter.errors import HushmeterError
 from hushmeter.files import json_text
-from hushmeter.fleet.job import FleetTerms
-from hushmeter.live.stream import Terms
 from hushmeter.releases.labels import of_sums
 from hushmeter.releases.receipt import Receipt, describe_promise
 from hushmeter.releases.request import odds_share
 from hushmeter.trace import Metering
-from hushmeter.web.schemas import PromiseRequest, to_model, to_request
 from tests.cli.test_commands import run
 
 HOME = hm.synth.ready_home("evening")

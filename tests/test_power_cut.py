@@ -21,16 +21,16 @@ from pathlib import Path
 import pytest
 
 import hushmeter as hm
-from hushmeter.fleet.sum_terms import SumTerms
-from hushmeter.ledger import open_ledger
-from hushmeter.live.addresses import FolderSink
-from hushmeter.live.state import State, read_state
-from hushmeter.releases.payment import finish_paid, save_paid
+from hushmeter.apps.fleet.sum_terms import SumTerms
+from hushmeter.apps.ledger import open_ledger
+from hushmeter.apps.ledger.payment import finish_paid, save_paid
+from hushmeter.apps.live.addresses import FolderSink
+from hushmeter.apps.live.state import State, read_state
 from hushmeter.releases.restore import restore_file
-from tests.fleet.cases import new_ledger, release, release_sums, small_fleet
-from tests.live.streams import make_calendar_terms, make_trace, run_table, write_table
+from tests.apps.fleet.cases import new_ledger, release, release_sums, small_fleet
+from tests.apps.ledger.test_payment import hourly, promise_of
+from tests.apps.live.streams import make_calendar_terms, make_trace, run_table, write_table
 from tests.releases.test_files import check_no_mixture
-from tests.releases.test_payment import hourly, promise_of
 
 SIZE = 48 << 20
 # The system writes nothing by itself during a test, and a rename writes no content of its file.
@@ -191,7 +191,7 @@ def test_a_cut_after_the_payment_loses_nothing(disk, monkeypatch):
     trace, url, output = hourly(), new_ledger(disk.path), disk.path / "out.csv"
     promise, cuts = promise_of(trace), []
     monkeypatch.setattr(
-        "hushmeter.releases.payment.publish_staged",
+        "hushmeter.apps.ledger.payment.publish_staged",
         lambda *_, **__: cuts.append(disk.after_a_cut()),
     )
     with pytest.raises(FileNotFoundError):

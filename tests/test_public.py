@@ -23,8 +23,8 @@ import pytest
 import hushmeter as hm
 from hushmeter.read import read_recording
 from hushmeter.write import write_meter
+from tests.apps.page.serving import serving, upload
 from tests.cli.test_commands import run
-from tests.web.serving import serving, upload
 
 REGISTRY = tomllib.loads(
     (Path(__file__).parents[1] / "docs" / "public.toml").read_text(encoding="utf-8")

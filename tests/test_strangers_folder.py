@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 import hushmeter as hm
-from tests.fleet.cases import small_fleet
+from tests.apps.fleet.cases import small_fleet
 
 SOURCE = Path(hm.__file__).parent
 SEVEN = ("numpy", "json", "hushmeter", "signal", "typing", "tables", "yaml")

@@ -52,7 +52,7 @@ MORE_TESTS = {
     ),
     "privacy": ("tests/releases",),
     "releases": ("tests/privacy",),
-    "ledger": ("tests/fleet/test_release.py", "tests/fleet/test_refusals.py"),
+    "ledger": ("tests/apps/fleet/test_release.py", "tests/apps/fleet/test_refusals.py"),
 }
 
 SWAPPED_OPERATORS: dict[type[ast.AST], type[ast.AST]] = {

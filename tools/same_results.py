@@ -290,7 +290,7 @@ def run_theory() -> Iterator[Case]:
     yield "learnt home", dict(zip(learnt.home.names, learnt.home.powers, strict=True))
     found = hm.findings(hm.synth.trace(home, 14 * 1440, interval_s=60.0, seed=9))
     yield "findings", str(found)
-    from hushmeter.behaviour import KMedians
+    from hushmeter.apps.behaviour import KMedians
 
     values = np.random.default_rng(6).random((200, 24))
     yield "K-medians", digest(KMedians(4, random_state=1).fit(values).cluster_centers_)

@@ -16,10 +16,24 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from hushmeter import attack, errors, noise, privacy, releases, scoring, synth, theory, threat
+    from hushmeter import (
+        attack,
+        errors,
+        noise,
+        paper,
+        privacy,
+        releases,
+        scoring,
+        synth,
+        theory,
+        threat,
+    )
     from hushmeter.advice import Advice, advise
     from hushmeter.advice.sentences import explain
     from hushmeter.appliance import Appliance, catalogue
+    from hushmeter.apps.ledger import Ledger, open_ledger
+    from hushmeter.apps.plot.readings import plot_trace
+    from hushmeter.apps.study.sweep import Study, read_study, sweep
     from hushmeter.assumptions import AssumptionCheck, estimate_tolerance
     from hushmeter.attack.base import Attacker
     from hushmeter.attack.registry import attackers, check_attacker
@@ -27,9 +41,7 @@ if TYPE_CHECKING:
     from hushmeter.learn.homes import LearntHome, learn_home
     from hushmeter.learn.kmedians import KMedians
     from hushmeter.learn.statements import Finding, Findings, findings
-    from hushmeter.ledger import Ledger, open_ledger
     from hushmeter.noise import Gaussian, Laplace, Mechanism, Staircase, audit
-    from hushmeter.plot.readings import plot_trace
     from hushmeter.privacy.units import Metered, calibrate, metered, resolve_unit
     from hushmeter.read import read_home_data, read_meter
     from hushmeter.releases.files import read_release
@@ -40,7 +52,6 @@ if TYPE_CHECKING:
     from hushmeter.releases.restore import restore
     from hushmeter.releases.verify import verify
     from hushmeter.scoring import Score, score
-    from hushmeter.study.sweep import Study, read_study, sweep
     from hushmeter.theory.bounds import Bounds, bounds
     from hushmeter.theory.exact import exact_accuracy
     from hushmeter.theory.universal import universal_limit
@@ -90,6 +101,7 @@ __all__ = [
     "metered",
     "noise",
     "open_ledger",
+    "paper",
     "plot_trace",
     "privacy",
     "read_home",
@@ -114,7 +126,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "attack", "errors", "noise", "privacy", "releases", "scoring", "synth", "theory", "threat",
+    "attack", "errors", "noise", "paper", "privacy", "releases", "scoring", "synth", "theory", "threat",
 }  # fmt: skip
 _NAMES = {
     "advice": "Advice advise",
@@ -127,9 +139,9 @@ _NAMES = {
     "learn.homes": "LearntHome learn_home",
     "learn.kmedians": "KMedians",
     "learn.statements": "Finding Findings findings",
-    "ledger": "Ledger open_ledger",
+    "apps.ledger": "Ledger open_ledger",
     "noise": "Gaussian Laplace Mechanism Staircase audit",
-    "plot.readings": "plot_trace",
+    "apps.plot.readings": "plot_trace",
     "privacy.units": "Metered calibrate metered resolve_unit",
     "read": "read_home_data read_meter",
     "releases.files": "read_release",
@@ -140,7 +152,7 @@ _NAMES = {
     "releases.restore": "restore",
     "releases.verify": "verify",
     "scoring": "Score score",
-    "study.sweep": "Study read_study sweep",
+    "apps.study.sweep": "Study read_study sweep",
     "theory.bounds": "Bounds bounds",
     "theory.exact": "exact_accuracy",
     "theory.universal": "universal_limit",
@@ -154,7 +166,14 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(f"hushmeter.{name}")
     if name in _ORIGIN:
-        value = getattr(import_module(f"hushmeter.{_ORIGIN[name]}"), name)
+        module = _ORIGIN[name]
+        if module.startswith("apps."):
+            from hushmeter.parts import load
+
+            found = load(module.removeprefix("apps."), f"hushmeter.{name}")
+        else:
+            found = import_module(f"hushmeter.{module}")
+        value = getattr(found, name)
         globals()[name] = value
         return value
     raise AttributeError(f"module 'hushmeter' has no attribute {name!r}")

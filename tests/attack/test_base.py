@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import hushmeter as hm
+from hushmeter.apps.nilm.bayes import Bayes
 from hushmeter.attack.base import GaussianNoise
-from hushmeter.attack.bayes import Bayes
 from hushmeter.errors import InputError
 from hushmeter.scoring import score
 

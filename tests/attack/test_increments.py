@@ -5,8 +5,9 @@ import pytest
 
 from hushmeter import synth
 from hushmeter.appliance import Appliance
-from hushmeter.attack.hierarchical import Hierarchical, MultiShot
+from hushmeter.attack.hierarchical import Hierarchical
 from hushmeter.attack.levels import Increments
+from hushmeter.attack.multi_shot import MultiShot
 from hushmeter.attack.one_shot import OneShot
 from hushmeter.home import Home
 

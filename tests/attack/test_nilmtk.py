@@ -72,7 +72,7 @@ def test_gaps_between_chunks_are_kept(data, monkeypatch):
     _, mains, meters = data
     seen = []
     monkeypatch.setattr(
-        "hushmeter.attack.combinatorial.CombinatorialOptimisation.fit",
+        "hushmeter.apps.nilm.combinatorial.CombinatorialOptimisation.fit",
         lambda self, trace: seen.append(trace) or self,
     )
     NilmtkDisaggregator("co").partial_fit(mains, meters)

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import hushmeter as hm
+from hushmeter.apps.nilm.combinatorial import AidedIntegerProgram, CombinatorialOptimisation
+from hushmeter.apps.nilm.super_state_hmm import SuperStateHmm
 from hushmeter.attack.base import HEADER, Attacker
-from hushmeter.attack.combinatorial import AidedIntegerProgram, CombinatorialOptimisation
-from hushmeter.attack.hierarchical import MultiShot
-from hushmeter.attack.super_state_hmm import SuperStateHmm
+from hushmeter.attack.multi_shot import MultiShot
 from hushmeter.errors import DataError, InputError
 from hushmeter.noise import Gaussian, Laplace
 

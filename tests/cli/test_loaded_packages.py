@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import hushmeter as hm
-from hushmeter.ledger import DayChange, open_ledger
+from hushmeter.apps.ledger import DayChange, open_ledger
 from hushmeter.write import write_meter
 from tests.cli.test_commands import run
 

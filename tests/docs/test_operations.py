@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.apps.fleet.test_job_log import parse_prometheus
 from tests.cli.test_commands import run
-from tests.cli.test_job_log import parse_prometheus
 
 PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
 DAYS = ("2024-01-01", "2024-01-02", "2024-01-03")

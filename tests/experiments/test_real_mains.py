@@ -24,8 +24,8 @@ from experiments.real_mains import (
 
 import hushmeter as hm
 from experiments import real_mains
-from hushmeter.attack.bayes import Bayes
-from hushmeter.attack.semi_blind import drop_silent_days
+from hushmeter.apps.nilm.bayes import Bayes
+from hushmeter.apps.nilm.semi_blind import drop_silent_days
 from hushmeter.errors import DataError, InputError
 from tests.experiments.conftest import run_experiment
 
@@ -116,7 +116,7 @@ def test_strongest_uses_what_its_candidates_have_learnt(folder, monkeypatch):
     monkeypatch.setattr(
         Bayes, "fit", lambda self, part: learnt.append(len(part)) or fit(self, part)
     )
-    monkeypatch.setattr("hushmeter.attack.strongest.find_spec", lambda name: None)
+    monkeypatch.setattr("hushmeter.apps.nilm.strongest.find_spec", lambda name: None)
     rows = attack_home(case, ("bayes", "strongest"), ("none",), 1, 1)
     # Once with all training data, and five times without a fifth of its days.
     assert len(learnt) == 6

@@ -16,8 +16,15 @@ from experiments.reproduction_page import (
     render,
 )
 
+from hushmeter.apps.study.figures import (
+    EPSILONS,
+    ITEMS,
+    MOST_WORDS,
+    Caption,
+    item_title,
+    read_caption,
+)
 from hushmeter.errors import DataError, InputError
-from hushmeter.study.figures import EPSILONS, ITEMS, MOST_WORDS, Caption, item_title, read_caption
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import hushmeter as hm
+from hushmeter.apps.plot import readings as plot_readings
+from hushmeter.apps.plot import save_figure
 from hushmeter.files import write_table
 from hushmeter.learn.homes import learn_home
 from hushmeter.learn.inspection import find_regime, inspect_recording, sentences
-from hushmeter.plot import readings as plot_readings
-from hushmeter.plot import save_figure
 from hushmeter.read import read_home_recording, read_recording
 
 NEEDED = {

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
-from hushmeter.behaviour import KMedians, synthetic_profiles
+from hushmeter.apps.behaviour import KMedians, synthetic_profiles
 from hushmeter.errors import InputError
 from hushmeter.learn import kmedians
 from hushmeter.learn.kmedians import ConvergenceWarning, assign_to, descend, sort_columns
@@ -115,7 +115,7 @@ def test_a_model_without_centres_predicts_nothing(rng):
 
 def test_the_package_does_not_import_scikit_learn():
     code = (
-        "import sys, hushmeter.behaviour as b; import hushmeter.behaviour.stability; b.KMedians; "
+        "import sys, hushmeter as hm; import hushmeter.apps.behaviour.stability; hm.KMedians; "
         "print('sklearn' in sys.modules or 'joblib' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

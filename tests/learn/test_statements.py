@@ -139,8 +139,8 @@ PRIVATE = {
                  "threat.remaining")
 }  # fmt: skip
 """Modules whose results depend on the readings and are shown to the household only."""
-ALLOWED = ("hushmeter.learn.inspection", "hushmeter.threat.", "hushmeter.plot.",
-           "hushmeter.cli.", "hushmeter.web.", "hushmeter.report.")  # fmt: skip
+ALLOWED = ("hushmeter.learn.inspection", "hushmeter.threat.", "hushmeter.apps.plot.",
+           "hushmeter.cli.", "hushmeter.apps.page.", "hushmeter.apps.study.report.")  # fmt: skip
 """Modules that show findings."""
 
 

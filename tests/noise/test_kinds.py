@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import hushmeter as hm
-from hushmeter.attack.bayes import Bayes
-from hushmeter.ledger.charges import period_price
+from hushmeter.apps.ledger.charges import period_price
+from hushmeter.apps.nilm.bayes import Bayes
 from hushmeter.noise import MECHANISMS, Mechanism, audit, parse_mechanism
 from hushmeter.noise.samplers import MAX_DIGITS, laplace_digits, laplace_sampler
 from hushmeter.privacy import compose_change, unknown_moment

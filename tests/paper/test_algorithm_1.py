@@ -7,10 +7,10 @@ import pytest
 
 from hushmeter import synth
 from hushmeter.appliance import Appliance
-from hushmeter.attack.hierarchical import MultiShot
+from hushmeter.attack.multi_shot import MultiShot
 from hushmeter.attack.one_shot import solve_relaxed
 from hushmeter.home import Home
-from hushmeter.noise.pure import Laplace
+from hushmeter.noise.laplace import Laplace
 from hushmeter.scoring import accuracy
 from hushmeter.trace import Trace
 

@@ -7,7 +7,8 @@ import pytest
 
 from hushmeter import synth
 from hushmeter.appliance import Appliance
-from hushmeter.attack.hierarchical import Hierarchical, MultiShot
+from hushmeter.attack.hierarchical import Hierarchical
+from hushmeter.attack.multi_shot import MultiShot
 from hushmeter.home import Home
 from hushmeter.scoring import accuracy, group_accuracies, hierarchy_accuracy
 from hushmeter.trace import Trace

@@ -7,8 +7,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from hushmeter.behaviour import measure_stability, noise_levels, read_profiles, stay_bounds
-from hushmeter.behaviour.stability import PAPER_SCALES, band
+from hushmeter.apps.behaviour import measure_stability, noise_levels, read_profiles, stay_bounds
+from hushmeter.apps.behaviour.stability import PAPER_SCALES, band
 
 FILE = "homes/citylearn2022_fontana_17homes_1h_1year.parquet"
 

@@ -8,7 +8,7 @@ import pytest
 
 from hushmeter import synth
 from hushmeter.attack.one_shot import is_saturated, relaxed_cardinality, solve_relaxed
-from hushmeter.noise.pure import Laplace
+from hushmeter.noise.laplace import Laplace
 from hushmeter.trace import jumps as jumps_of
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from hushmeter import synth
 from hushmeter.appliance import Appliance
-from hushmeter.attack.hierarchical import MultiShot
+from hushmeter.attack.multi_shot import MultiShot
 from hushmeter.home import Home
 from hushmeter.theory import multi_shot
 from hushmeter.theory.bounds import bounds

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from hushmeter.noise import Gaussian, Laplace, Staircase
-from hushmeter.noise.pure import worst_curve
+from hushmeter.noise.staircase import worst_curve
 from hushmeter.privacy import compose, compose_change
 from hushmeter.privacy.sensitivity import Change, in_steps
 

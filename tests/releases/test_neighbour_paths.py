@@ -13,11 +13,11 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from tests.apps.fleet.cases import new_ledger
+from tests.apps.page.serving import serving, upload
 from tests.cli.test_commands import run
-from tests.fleet.cases import new_ledger
 from tests.neighbours.cases import HOME, draw_pair
 from tests.neighbours.raw_files import WRITERS, at
-from tests.web.serving import serving, upload
 
 from hushmeter.cli.output import flag_of
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hushmeter as hm
+from hushmeter.apps.ledger import DayChange, open_ledger
 from hushmeter.errors import DataError, InputError, UnknownNameError
-from hushmeter.ledger import DayChange, open_ledger
 from hushmeter.releases.labels import VIEWS
 from hushmeter.releases.promise import promise_of
 from hushmeter.releases.receipt import describe_promise, digest
@@ -568,7 +568,7 @@ def test_the_register_is_a_view_of_the_cells():
 
 
 def test_exact_days_cannot_be_charged_to_a_ledger(tmp_path):
-    from hushmeter.releases.payment import save_paid
+    from hushmeter.apps.ledger.payment import save_paid
 
     rounded = hm.Metering(resolution_w=0.1)
     trace = hm.Trace(month().readings, 600.0, month().start, metering=rounded)

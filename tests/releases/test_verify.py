@@ -9,7 +9,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from tests.fleet.cases import new_ledger, release, small_fleet
+from tests.apps.fleet.cases import new_ledger, release, small_fleet
 
 import hushmeter as hm
 from hushmeter.errors import DataError, HushmeterError, InputError

@@ -7,9 +7,9 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
+from hushmeter.apps.fleet.input_files import check_schema
+from hushmeter.apps.fleet.job import Columns
 from hushmeter.errors import DataError, InputError
-from hushmeter.fleet.input_files import check_schema
-from hushmeter.fleet.job import Columns
 from hushmeter.synth.traces import METERS_PER_FEEDER, FleetPlan, draw_feeder, write_fleet
 
 

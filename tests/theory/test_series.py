@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hushmeter as hm
-from hushmeter.attack.hierarchical import MultiShot
 from hushmeter.attack.levels import Increments
+from hushmeter.attack.multi_shot import MultiShot
 from hushmeter.attack.one_shot import solve_relaxed
 from hushmeter.errors import InputError
 from hushmeter.theory.bounds import Conditions

@@ -46,6 +46,7 @@ from hushmeter.errors import (
 )
 from hushmeter.home import Home
 from hushmeter.noise import Laplace
+from hushmeter.parts import listed
 from hushmeter.trace import Trace
 
 if TYPE_CHECKING:
@@ -58,21 +59,12 @@ ENTRY_POINTS = "hushmeter.attackers"
 """Group of the entry points of other packages."""
 
 BUILT_IN = {
-    "one-shot": "one_shot:OneShot",
-    "multi-shot": "hierarchical:MultiShot",
-    "hierarchical": "hierarchical:Hierarchical",
-    "co": "combinatorial:CombinatorialOptimisation",
-    "fhmm": "factorial_hmm:FactorialHmm",
-    "sparse-hmm": "super_state_hmm:SuperStateHmm",
-    "ip": "combinatorial:IntegerProgram",
-    "alip": "combinatorial:AidedIntegerProgram",
-    "rnn": "neural:RecurrentNet",
-    "tcn": "neural:Tcn",
-    "semi-blind": "semi_blind:SemiBlind",
-    "bayes": "bayes:Bayes",
-    "strongest": "strongest:Strongest",
-    "all-off": "base:AllOff",
-    "hold": "base:Hold",
+    "one-shot": "attack.one_shot:OneShot",
+    "multi-shot": "attack.multi_shot:MultiShot",
+    "hierarchical": "attack.hierarchical:Hierarchical",
+    **{name: f"apps.nilm.{place}" for name, place in listed("ATTACKERS").items()},
+    "all-off": "attack.base:AllOff",
+    "hold": "attack.base:Hold",
 }
 """Attackers of this package: name → module and class."""
 
@@ -132,7 +124,7 @@ class AttackerRegistry(Mapping[str, type[Attacker]]):
     def __getitem__(self, name: str) -> type[Attacker]:
         if name in BUILT_IN:
             module, attribute = BUILT_IN[name].split(":")
-            cls: type[Attacker] = getattr(import_module(f"hushmeter.attack.{module}"), attribute)
+            cls: type[Attacker] = getattr(import_module(f"hushmeter.{module}"), attribute)
             return cls
         if name in self._registered:
             return self._registered[name]

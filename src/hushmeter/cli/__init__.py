@@ -19,6 +19,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from hushmeter.errors import HushmeterError, printable
+from hushmeter.parts import listed
 
 GUIDE = """\
 hushmeter releases smart-meter readings under differential privacy and measures
@@ -60,25 +61,25 @@ Research
 All commands: hushmeter --help. One command: hushmeter COMMAND --help.
 Nothing leaves this machine, and nothing is overwritten without --force."""
 
-PANELS = {
+CORE = {
     "Your meter": {
-        "demo": "release", "inspect": "learn", "advise": "advise", "release": "release",
-        "verify": "release", "restore": "release", "catalogue": "learn", "learn": "learn",
-        "battery": "adopters", "price": "adopters",
+        "inspect": "inspect", "advise": "advise", "release": "release", "verify": "verify",
+        "restore": "restore", "catalogue": "catalogue", "learn": "learn",
     },
-    "A fleet": {
-        "fleet": "fleet", "fleet-sums": "fleet", "fleet-stats": "fleet", "synth-fleet": "fleet",
-        "ledger": "ledger", "cluster": "research",
-    },
-    "Live and web": {"live": "live", "serve": "live"},
-    "Research": {
-        "attack": "attack", "bounds": "research", "audit": "release", "sweep": "research",
-        "reproduce": "research", "report": "research",
-    },
-    # The help of another command names these: `attack --list` and `live`.
-    None: {"attackers": "attack", "replay": "live"},
+    "Attacks and theory": {"attack": "attack", "bounds": "bounds", "audit": "audit"},
+    # The help of another command names it: `attack --list`.
+    None: {"attackers": "attack"},
 }  # fmt: skip
-"""The commands of each panel of the help, and their modules; without a panel they are hidden."""
+"""The commands of the core by panel of the help, and their modules; without a panel: hidden."""
+
+PANELS = {
+    title: {name: f"hushmeter.cli.{module}" for name, module in names.items()}
+    for title, names in CORE.items()
+}
+for _title, _names in listed("COMMANDS").items():
+    PANELS.setdefault(_title, {}).update(
+        {name: f"hushmeter.apps.{app}.commands" for name, app in _names.items()}
+    )
 
 ALL_OPTIONS = "hushmeter.all_options"
 """Key of the context that says that `--help-all` was given."""
@@ -170,7 +171,7 @@ def _load_command(name: str, module: str) -> Any:
     panel = next(title for title, names in PANELS.items() if name in names)
     made = typer.Typer(rich_markup_mode="rich", callback=lambda: None)
     function = FUNCTIONS.get(name, name.replace("-", "_"))
-    found = getattr(import_module(f"hushmeter.cli.{module}"), function)
+    found = getattr(import_module(module), function)
     if isinstance(found, typer.Typer):
         made.add_typer(found, name=name, rich_help_panel=panel)
         commands = found.registered_commands

@@ -33,6 +33,7 @@ from hushmeter.cli.output import (
     show_activity,
 )
 from hushmeter.errors import InputError
+from hushmeter.parts import load
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -419,8 +420,6 @@ def _draw(
 ) -> list[str]:
     """Draw privacy against error for every purpose, and write the numbers behind the figure."""
     from hushmeter.advice import find_front
-    from hushmeter.plot import figure_place, save_figure
-    from hushmeter.plot.adopters import draw_front
     from hushmeter.releases.labels import HOURLY_COST
     from hushmeter.releases.purposes import PURPOSES
 
@@ -428,9 +427,10 @@ def _draw(
         wish = request.with_changes(tables=(), hourly_cost=HOURLY_COST, **changes)
         return search(wish, forms=forms)
 
+    plot, pictures = (load(name, "a picture") for name in ("plot", "plot.advice"))
     front = find_front(advise_at, advice.promise.unit.interval_s)
     goal = advice.goal
-    folder, name = figure_place(output, "advice")
+    folder, name = plot.figure_place(output, "advice")
     points = [
         (line, odds, errors)
         for line in front
@@ -445,6 +445,6 @@ def _draw(
         data[f"standard_error_{purpose.field}"] = [e.of(purpose.name) for _, _, e in points]
     span = "the time of a run" if goal.span == "when" else f"one {goal.span}"
     title = f"Hiding {span} of the {goal.appliance}: privacy against error"
-    figure = draw_front(front, goal, None if own is None else own.mean_w, title)
-    paths = save_figure(figure, folder, name, data, force=force)
+    figure = pictures.draw_front(front, goal, None if own is None else own.mean_w, title)
+    paths = plot.save_figure(figure, folder, name, data, force=force)
     return [str(path) for path in paths.values()]

@@ -100,7 +100,6 @@ def attack(
     from hushmeter.assumptions import remove_generation
     from hushmeter.attack.base import GaussianNoise
     from hushmeter.attack.registry import attackers
-    from hushmeter.attack.strongest import Strongest
     from hushmeter.checks import one_of
     from hushmeter.files import refuse_overwrite, table_format, write_table
     from hushmeter.read import read_home_recording
@@ -145,7 +144,8 @@ def attack(
     summary = _summarise(attacker, home, trace, states)
     summary["never_on_in_training"] = list(getattr(made, "never_on_", ()))
     summary["generation"] = summary_of_generation
-    summary["choice"] = made.choose() if isinstance(made, Strongest) else None
+    choose = getattr(made, "choose", None)
+    summary["choice"] = None if choose is None else choose()
     summary |= _score(home, trace, states, probabilities)
     summary["shares"] = _score_shares(home, training, metered, states, probabilities, every)
     if json:
@@ -170,14 +170,13 @@ def _load_population(
     file: Path, chosen: type[Attacker], home: Home | None, values: dict[str, Any]
 ) -> Attacker:
     """The semi-blind attacker of a population on a home, or on all its types."""
-    from hushmeter.attack.semi_blind import SemiBlind
-
-    if chosen is not SemiBlind:
+    if chosen.name != "semi-blind":
         raise InputError(f"--population is for the semi-blind attacker, not for {chosen.name}.")
     if set(values) - {"mechanism"}:
         raise InputError("a population is already learnt: only the parameter mechanism can change.")
-    learnt = SemiBlind.load(file)
-    return learnt.for_home(home or learnt.home).knows(values.get("mechanism"))
+    learnt: Any = chosen.load(file)
+    made: Attacker = learnt.for_home(home or learnt.home).knows(values.get("mechanism"))
+    return made
 
 
 def _describe_generation(trace: Trace, generation: str) -> str | None:

@@ -21,6 +21,7 @@ import typer
 
 from hushmeter.cli.output import flag_of
 from hushmeter.errors import DataError, InputError, UnknownNameError
+from hushmeter.parts import load
 
 if TYPE_CHECKING:
     import numpy as np
@@ -120,6 +121,7 @@ SPARK = job_option(
 DRY_RUN = typer.Option("--dry-run", help="Check all files, but spend and write nothing.")
 RESUME = typer.Option("--resume", help="Continue an interrupted release.")
 NEW_FOLDER = typer.Option("-o", "--output", help="A new or empty folder.")
+FORMATS = ("text", "json")
 LogFormat = Annotated[
     str, job_option(help="Log on standard error: text, or json with one object per line.")
 ]
@@ -492,16 +494,21 @@ def parse_length(name: str, text: str) -> float:
     return 0.0 if text.strip() in ("0", "0s") else seconds(name, text)
 
 
+def check_format(log_format: str) -> None:
+    """Raise `InputError` unless a log format is "text" or "json"."""
+    if log_format not in FORMATS:
+        raise InputError(f"log-format must be text or json, got {log_format!r}.")
+
+
 def clamp_in_ledger(
     ledger: str | None, clamp: tuple[float, float] | None
 ) -> tuple[float, float] | None:
     """Return the clamp of a release: its own, or by default the one that its ledger declares."""
     if ledger is None:
         return clamp
-    from hushmeter.ledger import open_ledger
-
-    with open_ledger(ledger) as opened:
-        return opened.protects.bounds_for(clamp)
+    with load("ledger", "--ledger").open_ledger(ledger) as opened:
+        bounds: tuple[float, float] | None = opened.protects.bounds_for(clamp)
+    return bounds
 
 
 def parse_watts(name: str, text: str) -> float:

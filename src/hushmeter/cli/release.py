@@ -1,8 +1,7 @@
-"""`hushmeter demo`, `release`, `verify`, `restore`, `audit`: make, check and use a release."""
+"""`hushmeter release`: readings with exact private noise, and their receipts."""
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,11 +12,9 @@ from hushmeter.cli.options import (
     FILE,
     FORCE,
     JSON,
-    OPEN,
     check_seed,
     clamp_in_ledger,
     rare_option,
-    takes_home,
     takes_reader_options,
     takes_request,
 )
@@ -26,25 +23,19 @@ from hushmeter.cli.output import (
     print_json,
     print_list,
     print_sentences,
-    print_table,
     progress_bar,
-    show_activity,
 )
 from hushmeter.errors import DataError, InputError
 from hushmeter.formatting import format_two_digits
+from hushmeter.parts import load
 
 if TYPE_CHECKING:
-    from hushmeter.home import Home
-    from hushmeter.noise import AuditResult, Finding
     from hushmeter.read import ReadOptions, Recording
     from hushmeter.releases.promise import Promise
     from hushmeter.releases.release import Release
     from hushmeter.releases.request import Request
-    from hushmeter.report.demo import Demo
     from hushmeter.trace import Trace
 
-AUDITED_W = 10.0
-"""The change that an audit protects if --sensitivity is not given [W]."""
 
 PURPOSE_OF_VIEW = {
     "hours": "hour",
@@ -54,6 +45,7 @@ PURPOSE_OF_VIEW = {
     "register": "register",
 }
 """The purpose whose standard error `advise` states for a view."""
+
 
 LARGER = 1.1
 """Largest standard error in a file, as a multiple of the stated one, from which it is printed."""
@@ -160,9 +152,8 @@ def release(
         if ledger is None or ledger_meter is None:
             files = done.save(output, force=force, signing_key=sign)
         else:
-            from hushmeter.releases.payment import save_paid
-
-            files, payment = save_paid(ledger, done, output, signing_key=sign, **account)
+            pay = load("ledger.payment", "--ledger")
+            files, payment = pay.save_paid(ledger, done, output, signing_key=sign, **account)
             warnings.append(payment.sentence)
     if json:
         _print_json(done, recording, warnings, files)
@@ -182,9 +173,10 @@ def _finish_interrupted(
     """Publish a release that an earlier run of the same command has paid for, or was about to."""
     from hushmeter.files import receipt_path
     from hushmeter.releases.files import read_receipt
-    from hushmeter.releases.payment import finish_paid
 
-    files, payment = finish_paid(ledger, promise, trace, output, **account)
+    files, payment = load("ledger.payment", "--ledger").finish_paid(
+        ledger, promise, trace, output, **account
+    )
     receipt = read_receipt(receipt_path(output))
     sentences = ["This finishes an earlier release; no day was charged twice.", payment.sentence]
     if json:
@@ -310,270 +302,3 @@ def _warnings(done: Release) -> list[str]:
     if done.kind == "simulation":
         sentences.append("This is a simulation: its noise can be repeated. Do not publish it.")
     return sentences
-
-
-def verify(
-    path: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="FILE|FOLDER", help="A release, or the folder of a fleet or of its sums."
-        ),
-    ] = None,
-    key: Annotated[
-        Path | None, typer.Option(help="Public key (.pub) that must have signed the receipt.")
-    ] = None,
-    new_key: Annotated[
-        str | None, typer.Option(help="Make a key pair NAME.key and NAME.pub to sign receipts.")
-    ] = None,
-    json: Annotated[bool, JSON] = False,
-) -> None:
-    """Check a release against its receipt, or the folder of a fleet against its manifest.
-
-    For a release: the SHA-256 of its files, the rows, every number and sentence of the receipt, the
-    estimates of its tables and the signature. For a fleet: the SHA-256 and rows of every file, the
-    promise and the charge, files that the manifest does not list, and the signature. The exit code
-    is 1 if anything differs.
-
-    Example: hushmeter verify out.csv --key publisher.pub
-    """
-    if (path is None) == (new_key is None):
-        raise InputError("give a file or folder to check, or --new-key NAME to make a key pair.")
-    if new_key is not None:
-        from hushmeter.releases.verify import make_signing_key
-
-        files = make_signing_key(new_key)
-        if json:
-            print_json({"files": [str(file) for file in files]})
-        else:
-            print_files(files)
-        return
-    from hushmeter.releases.verify import verify as verify_release
-
-    assert path is not None
-    found = verify_release(path, key=key)
-    if json:
-        facts = {"passed": found.passed, "checks": found.checks, "problems": found.problems}
-        print_json({"path": str(path), **facts})
-        if not found.passed:
-            raise typer.Exit(1)
-        return
-    if not found.passed:
-        print_sentences(*found.checks, *found.problems[:-1])
-        raise DataError(found.problems[-1])
-    print_sentences(*found.checks)
-
-
-@takes_home(required=False)
-def restore(
-    *,
-    released: Annotated[
-        Path,
-        typer.Argument(metavar="RELEASED", help="A released file, or a folder of --views."),
-    ],
-    home: Home | None,
-    receipt: Annotated[
-        Path | None, typer.Option(help="Its public receipt, if it is not beside the file.")
-    ] = None,
-    key: Annotated[
-        Path | None, typer.Option(help="Public key (.pub) that must have signed the receipt.")
-    ] = None,
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="Restored .csv or .parquet.")
-    ] = Path("restored.csv"),
-    force: Annotated[bool, FORCE] = False,
-    json: Annotated[bool, JSON] = False,
-) -> None:
-    """Estimate the loads behind a released file from the file and its public receipt alone.
-
-    The distribution of the loads is estimated from all released values and the noise that the
-    receipt states; each value becomes the mean of the load given what was released, with its
-    standard deviation. This costs no privacy. The values are biased, so take sums and bills from
-    the release; OUTPUT.restored.json marks the file. The receipt must verify. If you know the
-    appliances (--home), they are used for values of up to one minute, which is more exact.
-
-    Example: hushmeter restore out.csv -o restored.csv
-    """
-    from hushmeter.files import refuse_overwrite, table_format
-    from hushmeter.releases.restore import NOTE, mark_path, restore_file
-
-    table_format(output)
-    for path in (output, mark_path(output)):
-        refuse_overwrite(path, force)
-    done = restore_file(released, home=home, receipt=receipt, key=key)
-    files = done.save(output, force=force)
-    mean = float(done.std.mean())
-    if json:
-        print_json(
-            {
-                "readings": len(done.trace),
-                "mean_standard_deviation_w": mean,
-                "source": done.source,
-                "note": NOTE,
-                "files": [str(file) for file in files],
-            }
-        )
-        return
-    print_sentences(
-        f"{len(done.trace)} values were restored; their mean standard deviation is {mean:.3g} W.",
-        NOTE,
-    )
-    print_files(files)
-
-
-@takes_request("epsilon", "mechanism", "sensitivity", "delta", homes=False, epsilon="1")
-def audit(
-    *,
-    request: Request,
-    samples: Annotated[
-        int, typer.Option(help="Number of releases of each of two inputs.")
-    ] = 8_000_000,
-    confidence: Annotated[float, typer.Option(help="Confidence of each bound.")] = 0.999,
-    seed: Annotated[int | None, typer.Option(help="Repeat an audit exactly.")] = None,
-    json: Annotated[bool, JSON] = False,
-) -> None:
-    """Release two inputs many times and compute a lower bound of the real ε.
-
-    A bound above the claimed ε refutes the claim. Three broken mechanisms, noise of half the width,
-    Laplace noise in floating point and noise that neighbouring readings share, must be caught;
-    otherwise the audit has no power. The exit code is 1 if the claim is refuted or a broken
-    mechanism is not caught. The protected change is one of 10 W unless --sensitivity states
-    another.
-
-    Example: hushmeter audit --mechanism staircase -e 0.5 --samples 400000
-    """
-    from hushmeter.noise import audit as run_audit
-    from hushmeter.privacy.units import Metered
-
-    check_seed(seed)
-    noise = request.with_changes(watts=request.watts or AUDITED_W).resolve(Metered(1.0)).noise
-    with show_activity(f"releasing two inputs {samples} times", quiet=json):
-        result = run_audit(noise, samples, seed, confidence)
-    if json:
-        print_json(result.describe())
-    else:
-        _report_noise(result)
-    if not result.passed:
-        raise typer.Exit(1)
-
-
-def _report_noise(result: AuditResult) -> None:
-    """Print the bounds of the mechanism and of the broken ones."""
-    claim = f"ε = {result.epsilon:g}" + (f", δ = {result.delta:g}" if result.delta else "")
-    print_table(
-        f"Audit of {result.mechanism}, {claim}, at {result.confidence:.1%} confidence",
-        ("noise", "ε is at least", "because of the event", "result"),
-        [
-            _row("as released", result.finding, result.epsilon, broken=False),
-            _row("in pairs", result.pairs, result.epsilon, broken=False),
-            _row("half the width", result.halved_scale, result.epsilon, broken=True),
-            _row("floating point", result.float_laplace, result.epsilon, broken=True),
-            _row("shared by pairs", result.shared_noise, result.epsilon, broken=True),
-        ],
-    )
-    print_sentences("The claim was not refuted." if result.passed else "The audit failed.")
-
-
-def _row(name: str, finding: Finding, epsilon: float, *, broken: bool) -> tuple[str, ...]:
-    """One row of the table of bounds."""
-    refuted = finding.epsilon_lower > epsilon
-    words = {
-        (False, False): "within the claim",
-        (False, True): "CLAIM REFUTED",
-        (True, True): "broken, and caught",
-        (True, False): "BROKEN, NOT CAUGHT",
-    }
-    return name, f"{finding.epsilon_lower:.4f}", finding.event, words[broken, refuted]
-
-
-FEWEST_DAYS = 21
-"""Days that the picture and the habits of a household need."""
-
-
-def demo(
-    days: Annotated[int, typer.Option(help="Number of days of the household.")] = 56,
-    seed: Annotated[int, typer.Option(help="Seed of the household and of the noise.")] = 2,
-    show: Annotated[bool, OPEN] = False,
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="Folder for the page and its data.")
-    ] = Path("demo-report"),
-    force: Annotated[bool, FORCE] = False,
-    json: Annotated[bool, JSON] = False,
-) -> None:
-    """Show what eight weeks of a simulated household reveal, and what is left after a release.
-
-    The readings are released in two ways: as exact days, which hide when people get up, and as
-    hours with noise, which hide a kettle. The folder contains the page, the readings, both
-    releases with their receipts, and the picture with its data.
-
-    Example: hushmeter demo -o demo-report --open
-    """
-    import webbrowser
-
-    from hushmeter.checks import whole
-    from hushmeter.files import refuse_overwrite
-    from hushmeter.report.demo import METER, PAGE, WISHES, make_demo
-
-    whole("days", days, least=FEWEST_DAYS)
-    check_seed(seed)
-    for name in (PAGE, METER, *WISHES):
-        refuse_overwrite(output / name, force)
-    with show_activity("starting", quiet=json) as note:
-        made = make_demo(output, days=days, seed=seed, force=force, note=note)
-    if json:
-        _print_demo_json(made)
-    else:
-        _print_demo(made)
-    if show:
-        webbrowser.open(made.page.resolve().as_uri())
-
-
-def _print_demo_json(made: Demo) -> None:
-    """Print what is left of every statement in each release, and the files, as JSON."""
-    shared = [
-        {
-            "hide": one.wish,
-            "sentences": one.release.promise.sentences,
-            "month": one.month,
-            "left": [asdict(statement) for statement in one.left],
-        }
-        for one in made.shared
-    ]
-    print_json({"days": made.days, "shared": shared, "files": made.files})
-
-
-def _print_demo(made: Demo) -> None:
-    """Print what the readings show, what is left of it, and what it costs."""
-    names = [one.folder.name for one in made.shared]
-    print_list(
-        f"What {made.days} days of half hours of a simulated household reveal, and what is left of "
-        f"it in {' and in '.join(names)}:",
-        [
-            f"{before} "
-            f"({'; '.join(f'{n}: {one.verdict}' for n, one in zip(names, found, strict=True))})"
-            for before, found in made.rows
-        ],
-    )
-    for one in made.shared:
-        typer.echo(f"\n{one.folder.name}: {one.command}")
-        print_sentences(*one.release.promise.sentences, f"A month: {one.month}.")
-    typer.echo(_next_steps(made.page))
-
-
-def _next_steps(page: Path) -> str:
-    """Return the path of the page and the commands to try with the files of the demo."""
-    from importlib.util import find_spec
-    from shutil import which
-
-    from hushmeter.report.demo import METER, ZONE
-
-    lines = ["", f"The page: {page.resolve()}", "Open it in a browser. What to try next:"]
-    if which("hushmeter") is None:
-        lines.append(f"  . {Path(sys.executable).parent / 'activate'}")
-    meter = page.parent / METER
-    lines += [
-        f"  hushmeter inspect {meter} --tz {ZONE}",
-        f"  hushmeter advise {meter} --tz {ZONE} --hide kettle",
-    ]
-    if find_spec("fastapi") is None:
-        lines.append('  pip install ".[web]"')
-    return "\n".join([*lines, "  hushmeter serve --open"])

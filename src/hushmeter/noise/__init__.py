@@ -33,9 +33,10 @@ import numpy as np
 from hushmeter.checks import BoolArray, FloatArray, one_of, whole
 from hushmeter.errors import InputError, UnknownNameError
 from hushmeter.noise.gaussian import Gaussian
+from hushmeter.noise.laplace import Laplace
 from hushmeter.noise.losses import Size
 from hushmeter.noise.mechanism import Mechanism, Rng, to_steps
-from hushmeter.noise.pure import Laplace, Staircase
+from hushmeter.noise.staircase import Staircase
 
 __all__ = [
     "DEFAULT_KIND",

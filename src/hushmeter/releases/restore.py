@@ -36,7 +36,6 @@ import hashlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +56,7 @@ from hushmeter.files import (
 )
 from hushmeter.home import Home
 from hushmeter.noise.mechanism import Mechanism
+from hushmeter.parts import load
 from hushmeter.privacy.sensitivity import Table
 from hushmeter.releases.files import is_release, read_release
 from hushmeter.releases.labels import CELLS
@@ -337,9 +337,12 @@ def deconvolve(
 
 def _loads_of_home(home: Home, trace: Trace, mechanism: Mechanism) -> tuple[FloatArray, FloatArray]:
     """Means and standard deviations of the loads by the Bayes attacker of a home [W]."""
-    # A higher package, which is imported only then.
-    bayes = import_module("hushmeter.attack.bayes").Bayes
-    attacker = bayes(home).fit(_training(home, trace.interval_s)).knows(mechanism)
+    attacker = (
+        load("nilm.bayes", "`home`")
+        .Bayes(home)
+        .fit(_training(home, trace.interval_s))
+        .knows(mechanism)
+    )
     base, means, deviations = 0.0, np.zeros(len(trace)), np.zeros(len(trace))
     for _ in range(BASE_STEPS):
         shifted = trace.replace_readings(trace.readings - base)

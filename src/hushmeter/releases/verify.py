@@ -18,7 +18,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +33,7 @@ from hushmeter.files import (
     refuse_overwrite,
     table_bytes,
 )
+from hushmeter.parts import load
 from hushmeter.privacy.units import refuse_rearranging
 from hushmeter.read.part import Part
 from hushmeter.releases.files import (
@@ -125,7 +125,8 @@ def verify(path: str | Path, *, key: str | Path | None = None) -> Verification:
         raise DataError(f"{place} does not exist.")
     if not place.is_dir() or receipt_path(place).exists():
         return verify_release(place, key)
-    problems = list(import_module("hushmeter.fleet.released_folder").check_released_folder(place))
+    fleet = load("fleet.released_folder", "the folder of a fleet")
+    problems = list(fleet.check_released_folder(place))
     checks = [] if problems else [f"{place} is exactly what its manifest describes."]
     try:
         checks.append(check_signature(parse_json((place / MANIFEST).read_bytes()), key, "manifest"))

@@ -34,9 +34,9 @@ from hushmeter.checks import BoolArray, FloatArray, IntArray, positive_array, wh
 from hushmeter.compiled import compiled
 from hushmeter.errors import InputError
 from hushmeter.home import Home
+from hushmeter.noise.laplace import loss_lattice
 from hushmeter.noise.losses import MAX_POINTS, log_odds, points_for, ratio_optimum
 from hushmeter.noise.mechanism import Mechanism, exact
-from hushmeter.noise.pure import loss_lattice
 from hushmeter.scoring import student_half_width
 from hushmeter.trace import Runs, Trace
 
