@@ -42,7 +42,7 @@ SOURCE = ROOT / "src" / "hushmeter"
 REASONS = Path(__file__).with_name("survivors.toml")
 PYTEST = [sys.executable, "-m", "pytest", "-q", "-m", "not slow"]
 STORE = ROOT / ".mutants"
-PACKAGES = ("noise", "privacy", "releases", "ledger", "live")
+PACKAGES = ("noise", "privacy", "releases", "apps/ledger", "apps/live")
 # The tests that must notice a change in a package, besides those of the package itself.
 MORE_TESTS = {
     "noise": (
@@ -52,7 +52,7 @@ MORE_TESTS = {
     ),
     "privacy": ("tests/releases",),
     "releases": ("tests/privacy",),
-    "ledger": ("tests/apps/fleet/test_release.py", "tests/apps/fleet/test_refusals.py"),
+    "apps/ledger": ("tests/apps/fleet/test_release.py", "tests/apps/fleet/test_refusals.py"),
 }
 
 SWAPPED_OPERATORS: dict[type[ast.AST], type[ast.AST]] = {
@@ -326,8 +326,8 @@ def runs_for(mutant: Mutant, executed: CoverageData) -> list[list[str]]:
 
 def nearest_tests(module: str) -> list[list[str]]:
     """Return the runs of tests for a module: first its own test file, then those of its package."""
-    package, name = module.split("/")[0], Path(module).stem
-    folder, name = ROOT / "tests" / package, package if name == "__init__" else name
+    package, name = str(Path(module).parent), Path(module).stem
+    folder, name = ROOT / "tests" / package, Path(package).name if name == "__init__" else name
     own = [str(path.relative_to(ROOT)) for path in sorted(folder.rglob(f"test_{name}*.py"))]
     others = [str(path.relative_to(ROOT)) for path in sorted(folder.rglob("test_*.py"))]
     rest = [path for path in others if path not in own]
@@ -404,7 +404,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="which sample is taken")
     parser.add_argument("--jobs", type=int, default=1, help="how many mutants are tried at once")
     parser.add_argument("--limit", type=float, default=600.0, help="longest run of tests [s]")
-    parser.add_argument("--only", default="", help="part of a module's path, such as noise/pure")
+    parser.add_argument("--only", default="", help="part of a module's path, such as noise/laplace")
     parser.add_argument("--again", action="store_true", help="try earlier survivors again")
     given = parser.parse_args()
 

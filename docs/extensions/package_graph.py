@@ -1,7 +1,7 @@
 """`python docs/extensions/package_graph.py`: draw docs/packages.svg from the imports of the source.
 
-A box is a package with the words that explain it. Two boxes hold several: the applications, none of
-which imports another, and the modules beside the packages that all others use. There is an arrow
+A box is a package with the words that explain it. Two boxes hold several: the apps, which may be
+deleted, and the modules beside the packages that all others use. There is an arrow
 from each box to the boxes that it imports. An import that only type checkers see does not count.
 Arrows that follow from others are left out: if `cli` imports `advice` and `advice` imports
 `releases`, no arrow leads from `cli` to `releases`. A box lies above everything that it imports,
@@ -22,22 +22,18 @@ PICTURE = ROOT / "docs" / "packages.svg"
 # These import everything on first use, or only call the command line.
 ENTRIES = {"__init__", "__main__"}
 
-APPLICATIONS = ("battery", "behaviour", "fleet", "live", "price", "web")
 BASE = "base"
-APPLIED = "applications"
+APPLIED = "apps"
 CAPTIONS = {
+    APPLIED: "may be ignored, may be deleted",
     "cli": "the commands: parsing and printing",
-    "report": "one page about a study",
-    "study": "sweeps and the paper's figures",
-    "plot": "figures",
-    APPLIED: "each stands alone",
+    "paper": "every item of the paper by name",
     "advice": "which release suits a wish",
     "theory": "what can be known at best",
     "threat": "what a release still shows",
     "learn": "from data to a Home",
-    "attack": "which appliances are seen",
+    "attack": "the paper's attackers, the floors",
     "releases": "request, promise, release, receipt",
-    "ledger": "budgets of meters",
     "privacy": "what an ε means",
     "noise": "exact mechanisms",
     "synth": "synthetic homes and readings",
@@ -119,7 +115,7 @@ def group_graph(graph: Graph) -> Graph:
     def box(name: str) -> str:
         if name in base:
             return BASE
-        return APPLIED if name in APPLICATIONS else TOGETHER.get(name, name)
+        return TOGETHER.get(name, name)
 
     boxes: Graph = {}
     for name, targets in graph.items():
@@ -260,7 +256,9 @@ def _label(name: str) -> str:
     if name == BASE:
         return "home.py  trace.py  clock.py  errors.py  …"
     if name == APPLIED:
-        return "  ".join(f"{one}/" for one in APPLICATIONS)
+        return "apps: " + ", ".join(
+            sorted(p.parent.name for p in (SOURCE / "apps").glob("*/__init__.py"))
+        )
     return "  ".join(
         f"{one}/" if (SOURCE / one).is_dir() else f"{one}.py" for one in name.split(", ")
     )

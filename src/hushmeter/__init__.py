@@ -126,7 +126,8 @@ __all__ = [
 ]
 
 _MODULES = {
-    "attack", "errors", "noise", "paper", "privacy", "releases", "scoring", "synth", "theory", "threat",
+    "attack", "errors", "noise", "paper", "privacy", "releases", "scoring", "synth", "theory",
+    "threat",
 }  # fmt: skip
 _NAMES = {
     "advice": "Advice advise",

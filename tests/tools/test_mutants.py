@@ -66,15 +66,15 @@ def test_the_privacy_core_has_mutants_and_tests():
 
 
 def test_a_mutant_meets_the_tests_of_its_line_first(tmp_path):
-    text = (PACKAGES / "noise" / "pure.py").read_text(encoding="utf-8")
-    mutant, other = list_mutants(text, "noise/pure.py")[::50][:2]
+    text = (PACKAGES / "noise" / "laplace.py").read_text(encoding="utf-8")
+    mutant, other = list_mutants(text, "noise/laplace.py")[::50][:2]
     executed = CoverageData(str(tmp_path / "coverage"))
-    for test in ("tests/a.py::one|run", "tests/noise/test_pure.py::two|run", "tests/b.py::x|setup"):
+    for test in ("tests/a.py::one|run", "tests/noise/test_laplace.py::two|run", "tests/b.py::x|setup"):
         executed.set_context(test)
-        executed.add_lines({str(PACKAGES / "noise" / "pure.py"): [mutant.line]})
+        executed.add_lines({str(PACKAGES / "noise" / "laplace.py"): [mutant.line]})
     first, *rest = runs_for(mutant, executed)
     # The other tests of a file look at what a shared fixture executed.
-    assert first == ["tests/noise/test_pure.py::two", "tests/a.py::one", "tests/b.py"]
+    assert first == ["tests/noise/test_laplace.py::two", "tests/a.py::one", "tests/b.py"]
     assert rest == nearest_tests(mutant.module)
     assert runs_for(other, executed) == nearest_tests(other.module)
 

@@ -301,7 +301,7 @@ def in_steps(mechanism: Mechanism, change: Change) -> ChangeSteps:
     touched: rounding moves a value by a whole step even if the run barely touches it. No other
     shape and no other offset has larger changes: every possible sequence of changes, sorted, has
     smaller partial sums. Laplace and Gaussian noise therefore lose most here. The staircase does
-    not; see `hushmeter.noise.pure`.
+    not; see `hushmeter.noise.staircase`.
     """
     further = []
     if change.later:
