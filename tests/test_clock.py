@@ -262,3 +262,16 @@ def test_the_module_loads_no_table_library():
         "assert not {'pandas', 'pyarrow'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_days_begin_where_the_clock_skips_or_repeats_midnight():
+    """In Cairo midnight was skipped in April 2024; St. John's went back one minute after it."""
+    hours = np.arange("2024-04-24T22:00", "2024-04-26T21:00", dtype="datetime64[h]")
+    cairo = clock.civil_days(hours.astype("datetime64[ns]"), 3600.0, "Africa/Cairo")
+    assert np.bincount(cairo.place).tolist() == [24, 23]
+    assert cairo.complete.all()
+    minutes = np.arange("2010-11-06T02:30", "2010-11-08T03:30", dtype="datetime64[m]")
+    days = clock.civil_days(minutes.astype("datetime64[ns]"), 60.0, "America/St_Johns")
+    # Both days are shown in two parts.
+    assert days.days.astype(str).tolist() == ["2010-11-06", "2010-11-07"]
+    assert not days.complete.any()

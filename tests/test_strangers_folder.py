@@ -63,7 +63,7 @@ def stranger(tmp_path):
 
 def run(stranger, start, *words):
     path = os.pathsep.join([str(SOURCE.parent), os.environ.get("PYTHONPATH", "")])
-    environment = {**os.environ, "PYTHONPATH": path.rstrip(os.pathsep)}
+    environment = {**os.environ, "PYTHONPATH": path.rstrip(os.pathsep), "PYTHONSAFEPATH": ""}
     command = [sys.executable, *start, *map(str, words)]
     done = subprocess.run(
         command, cwd=stranger, env=environment, capture_output=True, text=True, check=False
@@ -101,7 +101,7 @@ def test_the_module_drops_the_current_folder_before_it_imports(name, readings, s
 
 def test_the_processes_of_the_page_run_nothing_of_the_current_folder(stranger):
     command = [sys.executable, *SCRIPT, "serve", "--port", "0"]
-    environment = {**os.environ, "PYTHONPATH": str(SOURCE.parent)}
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE.parent), "PYTHONSAFEPATH": ""}
     with subprocess.Popen(
         command, cwd=stranger, env=environment, stdout=subprocess.PIPE, text=True
     ) as server:
