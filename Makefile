@@ -7,20 +7,23 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 WORKERS ?= auto
 SAMPLE ?= 60
 JOBS ?= 1
+PART ?=
+TESTS := $(if $(PART),$(if $(filter core,$(PART)),tests --ignore=tests/apps,tests/$(PART)))
 
 .PHONY: demo serve test test-slow coverage check size mutants bench docs dist clean
 
 # The tests start hundreds of processes, which need not compile the package each time.
 test test-slow coverage: export PYTHONDONTWRITEBYTECODE :=
 
-demo: $(VENV)/.core
+demo: $(VENV)/.study
 	$(BIN)/hushmeter demo --force -o demo-report
 
-serve: $(VENV)/.web
+serve: $(VENV)/.page
 	$(BIN)/hushmeter serve --open
 
+# PART=core and PART=apps/live run the tests of one part of the house.
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not slow"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not slow" $(TESTS)
 
 test-slow: $(VENV)/.test $(VENV)/.fuzz
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m slow

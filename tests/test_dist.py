@@ -74,7 +74,7 @@ def test_the_wheel_holds_every_file_of_the_package_and_no_cache(dist):
     assert names == shipped_files()
     assert "hushmeter/py.typed" in names
     assert any(name.endswith("templates/report.html") for name in names)
-    assert any(name.startswith("hushmeter/web/static/") for name in names)
+    assert any(name.startswith("hushmeter/apps/page/static/") for name in names)
 
 
 def test_the_source_distribution_can_be_tested_and_documented(dist):
@@ -121,7 +121,7 @@ def test_core_commands_work_without_any_extra(empty, tmp_path):
     ("extra", "command"),
     [
         ("deep", "attack meter.csv --home evening -a rnn --train meter.csv -o seen.csv"),
-        ("web", "serve"),
+        ("page", "serve"),
         ("postgres", "ledger show --ledger postgresql://localhost/none"),
         ("nilmtk", "inspect meter.h5"),
     ],

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from importlib import import_module
+from importlib.metadata import requires
 from typing import Any
 
 from hushmeter.errors import MissingExtraError
@@ -19,10 +21,9 @@ def load(module: str, what: str) -> Any:
     try:
         return import_module(f"{APPS}.{module}")
     except ModuleNotFoundError as error:
-        name = error.name or ""
-        if name.startswith("hushmeter") and not name.startswith(APPS):
-            raise
-        raise MissingExtraError(what, module.partition(".")[0]) from None
+        if (error.name or "").startswith(APPS):
+            raise MissingExtraError(what, module.partition(".")[0]) from None
+        raise missing_extra(error, what) from None
 
 
 def listed(name: str) -> Mapping[str, Any]:
@@ -32,3 +33,13 @@ def listed(name: str) -> Mapping[str, Any]:
     except ModuleNotFoundError:
         return {}
     return found
+
+
+def missing_extra(error: ModuleNotFoundError, what: str) -> Exception:
+    """The sentence about a package that an extra would install, or the error if none would."""
+    name = (error.name or "").partition(".")[0].replace("_", "-")
+    for wanted in requires("hushmeter") or []:
+        place = re.match(r"([\w-]+)[^;]*; extra == .(\w+)", wanted)
+        if place is not None and place[1].replace("_", "-") == name:
+            return MissingExtraError(what, place[2])
+    return error

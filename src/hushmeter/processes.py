@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -22,20 +23,42 @@ if TYPE_CHECKING:
 SAFE_PATH = "PYTHONSAFEPATH"
 
 
+class _SafePath:
+    """The environment of this process, while any block of `safe_path` is open."""
+
+    def __init__(self) -> None:
+        self._lock, self._open, self._before = threading.Lock(), 0, ""
+
+    def enter(self) -> None:
+        with self._lock:
+            if not self._open:
+                self._before = os.environ.get(SAFE_PATH, "")
+                os.environ[SAFE_PATH] = "1"
+            self._open += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._open -= 1
+            if not self._open:
+                # Python takes an empty text as none.
+                os.environ[SAFE_PATH] = self._before
+
+
+_ENVIRONMENT = _SafePath()
+
+
 @contextmanager
 def safe_path() -> Iterator[None]:
     """Let processes that start in this block ignore the current folder, and those that they start.
 
     `multiprocessing` has no other way to tell its processes, which may start at any time in the
-    block.
+    block. Blocks of several threads may overlap.
     """
-    before = os.environ.get(SAFE_PATH, "")
-    os.environ[SAFE_PATH] = "1"
+    _ENVIRONMENT.enter()
     try:
         yield
     finally:
-        # Python takes an empty text as none.
-        os.environ[SAFE_PATH] = before
+        _ENVIRONMENT.leave()
 
 
 @contextmanager

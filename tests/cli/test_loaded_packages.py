@@ -22,9 +22,10 @@ try:
 except SystemExit as end:
     assert not end.code, end.code
 found = [name for name in sys.modules if name.split(".")[0] == "hushmeter"]
-print(*{name.split(".")[1] for name in found if "." in name})
+found = {name.removeprefix("hushmeter.").removeprefix("apps.") for name in found}
+print(*{name.split(".")[0] for name in found})
 """
-APPLICATIONS = {"battery", "behaviour", "fleet", "ledger", "live", "price", "web"}
+APPLICATIONS = {"battery", "behaviour", "fleet", "ledger", "live", "price", "page", "plot", "study"}
 NOISE = ("-e", "1", "--sensitivity", "2100", "--span", "reading", "--clamp", "0,15000")
 RELEASE = ("release", "meter.csv", *NOISE)
 LIVE = ("live", "meter.csv", "--interval", "600s", "--step", "0", "--to", "out", "--once", *NOISE)

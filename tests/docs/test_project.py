@@ -99,7 +99,7 @@ def test_every_extra_of_the_readme_exists():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     rows = readme.split("| extra | for |")[1].split("\n\n")[0].splitlines()[2:]
     named = {extra for row in rows for extra in re.findall(r"`(\w+)`", row.split("|")[1])}
-    assert {"web", "deep"} <= named <= set(PROJECT["project"]["optional-dependencies"])
+    assert {"page", "deep"} <= named <= set(PROJECT["project"]["optional-dependencies"])
 
 
 def test_published_extras_pin_nothing():

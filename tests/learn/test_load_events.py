@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import hushmeter as hm
 from hushmeter import synth
+from hushmeter.compiled import compiled
 from hushmeter.learn import load_events
 from hushmeter.learn.habits import Grid, clean
 from hushmeter.read import ReadOptions, read_recording
@@ -49,7 +50,7 @@ def test_the_compiled_search_is_the_plain_one(seed, gap):
     if gap:
         watts[rng.integers(0, watts.size)] = np.nan
     edges = load_events.find_edges(watts, 60.0, 40.0)
-    found = load_events.compiled(load_events._match)(
+    found = compiled(load_events._match)(
         watts, edges.first, edges.last, edges.watts, edges.before, 60, (0.1, 0.2, 30.0)
     )
     np.testing.assert_array_equal(found, plain_match(watts, edges, 60))
@@ -103,7 +104,7 @@ def test_clusters_are_the_densest_balls(seed, count):
     rng = np.random.default_rng(seed)
     power = np.sort(rng.uniform(6, 7, count))
     duration = rng.uniform(3, 6, count)
-    found = load_events.compiled(load_events._densest)(power, duration, 5)
+    found = compiled(load_events._densest)(power, duration, 5)
     np.testing.assert_array_equal(found, plain_clusters(power, duration, 5))
 
 

@@ -165,7 +165,7 @@ def test_uneven_times_keep_the_power(save):
     seconds = np.cumsum(np.tile([880, 920], 40))
     values = 100 + 0.0001 * seconds
     options = ReadOptions(unit="kWh", counter="yes")
-    found = read_recording(save(register(values, seconds, "Wh")), options)
+    found = read_recording(save(register(values, seconds, "kWh")), options)
     np.testing.assert_allclose(found.trace.readings, 360.0, rtol=2e-3)
 
 

@@ -376,7 +376,10 @@ def test_exact_sums_of_days_show_no_kettle_either(minutes):
     assert 0.5 < found["kettle"].odds[0] < 0.55
 
 
-def test_usual_hours_may_show_a_long_run(minutes):
+def test_usual_hours_may_show_a_long_run():
+    minutes = synth.household(
+        days=29, interval_s=60, start="2024-02-01", appliances=("fridge", "kettle", "car charger")
+    )
     facts = hm.metered(minutes.trace, minutes.zone)
     promise = hm.Request(hide="which days we are away").as_calendar(facts).resolve(facts)
     found = left(minutes, promise, releases=2)

@@ -69,7 +69,11 @@ def test_a_mutant_meets_the_tests_of_its_line_first(tmp_path):
     text = (PACKAGES / "noise" / "laplace.py").read_text(encoding="utf-8")
     mutant, other = list_mutants(text, "noise/laplace.py")[::50][:2]
     executed = CoverageData(str(tmp_path / "coverage"))
-    for test in ("tests/a.py::one|run", "tests/noise/test_laplace.py::two|run", "tests/b.py::x|setup"):
+    for test in (
+        "tests/a.py::one|run",
+        "tests/noise/test_laplace.py::two|run",
+        "tests/b.py::x|setup",
+    ):
         executed.set_context(test)
         executed.add_lines({str(PACKAGES / "noise" / "laplace.py"): [mutant.line]})
     first, *rest = runs_for(mutant, executed)

@@ -19,7 +19,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from hushmeter.errors import HushmeterError, printable
-from hushmeter.parts import listed
+from hushmeter.parts import listed, missing_extra
 
 GUIDE = """\
 hushmeter releases smart-meter readings under differential privacy and measures
@@ -238,7 +238,10 @@ def main() -> None:
     # NumPy warns about numbers that are refused a moment later.
     warnings.simplefilter("ignore", RuntimeWarning)
     try:
-        sys.exit(app(prog_name="hushmeter", standalone_mode=False))
+        try:
+            sys.exit(app(prog_name="hushmeter", standalone_mode=False))
+        except ModuleNotFoundError as error:
+            raise missing_extra(error, "this command") from None
     except HushmeterError as error:
         from hushmeter.cli.output import exit_code_of, with_flags
 

@@ -443,7 +443,7 @@ class Promise:
         """Return the noisy sums of every table [W]."""
         exact = zip(self.tables, self.exact_sums(trace), strict=True)
         return tuple(
-            self.to_watts(entry, self.add_noise(entry, sums, key)) for entry, sums in exact
+            self._to_watts(entry, self.add_noise(entry, sums, key)) for entry, sums in exact
         )
 
     def exact_sums(self, trace: Trace) -> list[FloatArray]:
@@ -523,7 +523,7 @@ class Promise:
         own = self._table_key(key, entry.name)
         return steps + entry.noise.sample_for(entry.table.label_blocks, values, key=own)
 
-    def to_watts(self, entry: NoisyTable, steps: FloatArray) -> FloatArray:
+    def _to_watts(self, entry: NoisyTable, steps: FloatArray) -> FloatArray:
         """Convert the sums of a table to watts, with at most two roundings."""
         grid = self.grid
         return np.asarray(steps * float(grid.numerator) / float(grid.denominator) / entry.scale)

@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+from tests.cli import changed
 from tests.cli.test_commands import run
 
 import hushmeter as hm
@@ -77,16 +78,17 @@ def test_battery_as_json_without_truth(case):
     ],
 )
 def test_bad_batteries_are_one_sentence(case, more, code, message):
-    done = battery(case, *HALF_HOUR, *more, expect=code)
+    done = battery(case, *changed(HALF_HOUR, more), expect=code)
     assert message in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
 
 
 def test_a_hopeless_epsilon_names_the_battery_and_the_epsilon_that_would(case):
-    done = battery(case, *HALF_HOUR, "-e", 0.05, "--capacity", 10, "--power", 5, expect=1)
+    words = changed(HALF_HOUR, ("-e", 0.05, "--capacity", 10, "--power", 5))
+    done = battery(case, *words, expect=1)
     assert "in 200 of 200 horizons" in done.stderr
     assert "would fail in at most 0.01 of them, and this battery serves ε from" in done.stderr
-    shown = battery(case, *HALF_HOUR, "-e", 0.05, "--capacity", 10, "--power", 5, "--anyway")
+    shown = battery(case, *words, "--anyway")
     assert "guarantees almost nothing" in shown.stdout
 
 

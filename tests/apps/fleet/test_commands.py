@@ -12,6 +12,7 @@ import time
 import pyarrow.parquet as pq
 import pytest
 from tests.apps.fleet.cases import digests, new_ledger, published, readings, spends, write
+from tests.cli import changed
 from tests.cli.test_commands import run
 
 from hushmeter.apps.ledger import open_ledger
@@ -29,7 +30,7 @@ def fleet(tmp_path_factory):
 
 def command(source, output, ledger, *more):
     basic = ("-e", 1, "--clamp", "0,15000", "--ledger", ledger, "-o", output)
-    return ("fleet", source, *basic, *more)
+    return ("fleet", source, *changed(basic, more))
 
 
 def table_of(path):

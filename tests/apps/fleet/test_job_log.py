@@ -134,7 +134,7 @@ def test_sums_are_logged_too(fleet, tmp_path):
     ("error", "code"),
     [
         (InputError("a."), 2),
-        (MissingExtraError("a", "web"), 2),
+        (MissingExtraError("a", "page"), 2),
         (DataError("a."), 1),
         (BudgetError("a."), 1),
         (OSError("a"), 1),

@@ -23,7 +23,7 @@ from tests.apps.live.streams import (
 )
 
 DRIVER = Path(__file__).with_name("kill_driver.py")
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def test_a_second_process_is_refused_with_the_reason(tmp_path):

@@ -48,7 +48,7 @@ def test_the_attacker_is_right_as_often_as_its_distribution_allows(mechanism):
     noise = terms.promise.noise
     values = noise.release(np.full(count, 500.0), rng=1)
     rows = [
-        WindowRow(n, "2024-03-01", 1.0, 500.0, 1, n, v, round(v / noise.grid))
+        WindowRow(n, "2024-03-01", 1.0, 500.0, v, round(v / noise.grid))
         for n, v in enumerate(values.tolist())
     ]
     windows = watch_windows(terms, rows, [])

@@ -74,7 +74,7 @@ class Case:
 
 @pytest.fixture(scope="module")
 def peers():
-    default = Path(__file__).resolve().parents[3] / "shared" / "peers"
+    default = Path(__file__).resolve().parents[4] / "shared" / "peers"
     folder = Path(os.environ.get("HUSHMETER_PEERS", default))
     if not folder.is_dir():
         pytest.skip(f"no recorded answers at {folder}; name a folder in HUSHMETER_PEERS")

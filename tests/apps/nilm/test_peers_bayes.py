@@ -20,7 +20,7 @@ SIX = ["fridge", "dishwasher", "microwave", "lighting_1", "lighting_2", "washer_
 @pytest.fixture(scope="session")
 def peers() -> Path:
     """The folder of the peers' cases, or a skip with the reason."""
-    default = Path(__file__).resolve().parents[3] / "shared" / "peers"
+    default = Path(__file__).resolve().parents[4] / "shared" / "peers"
     folder = Path(os.environ.get("HUSHMETER_PEERS", default))
     if not folder.is_dir():
         pytest.skip(f"no peers' cases at {folder}; name a folder in HUSHMETER_PEERS")

@@ -22,7 +22,7 @@ from tests.apps.page.chromium import (
     wait_until_drawn,
 )
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+DOCS = Path(__file__).resolve().parents[3] / "docs"
 COLOURS = 128
 LARGEST = 300_000
 ZONE = "Europe/London"

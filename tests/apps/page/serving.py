@@ -17,7 +17,7 @@ from hushmeter.apps.page.app import bind, create_app, make_config
 from hushmeter.apps.page.server import Settings
 
 START_S = 60.0
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from benchmarks.bench_web import call_with
 from hushmeter.apps.page.app import address_of, bind, choose_settings
 from hushmeter.apps.page.server import is_loopback
 from hushmeter.errors import DataError, InputError
+from tests.cli import changed
 from tests.cli.test_commands import run
 
 READINGS = "timestamp,watts\n" + "".join(f"{1_700_000_000 + 6 * i},{4711 + i}\n" for i in range(50))
@@ -27,7 +28,8 @@ READINGS = "timestamp,watts\n" + "".join(f"{1_700_000_000 + 6 * i},{4711 + i}\n"
 @contextmanager
 def served(*arguments, environment=None):
     """The process and the address it prints as JSON."""
-    command = [sys.executable, "-m", "hushmeter", "serve", "--port", "0", "--json", *arguments]
+    options = changed(("--port", "0"), arguments)
+    command = [sys.executable, "-m", "hushmeter", "serve", "--json", *options]
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -206,7 +208,7 @@ def test_without_the_extra_the_pip_command_is_shown(missing):
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2
-    assert 'pip install ".[web]"' in done.stderr
+    assert 'pip install ".[page]"' in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 

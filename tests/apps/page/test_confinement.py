@@ -18,7 +18,7 @@ from hushmeter.read import read_bytes
 from tests.apps.page.serving import call_workers, run_apart, serving, upload
 from tests.read import hostile_files
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 needs_landlock = pytest.mark.skipif(
     not find_confinement().files, reason="this system does not offer Landlock"
 )

@@ -13,7 +13,7 @@ import pytest
 
 import hushmeter
 
-STATIC = Path(hushmeter.__file__).parent / "web" / "static"
+STATIC = Path(hushmeter.__file__).parent / "apps" / "page" / "static"
 PAGES = {name: (STATIC / name).read_text(encoding="utf-8") for name in ("index.html", "live.html")}
 SCRIPTS = sorted(path for path in STATIC.rglob("*.js") if path.parent == STATIC)
 # A name, a symbol and a unit need no translation.

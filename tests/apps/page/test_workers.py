@@ -24,7 +24,7 @@ from hushmeter.errors import TooLargeError, UnknownNameError
 from tests.apps.page.serving import run_apart
 
 MOST_BYTES = 600 << 20
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture

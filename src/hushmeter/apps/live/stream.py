@@ -299,7 +299,8 @@ def read_terms(facts: Mapping[str, Any]) -> Terms:
     """Make the terms again that `Terms.describe` wrote down, without the home."""
     names = {field.name for field in fields(Receipt)} & facts.keys()
     stated = {name: facts[name] for name in names}
-    receipt = Receipt.from_dict({**stated, "sources": (), "output": {}, "files": {}, "part": None})
+    rest: dict[str, Any] = {"sources": (), "output": {}, "files": {}, "part": None, "despite": False}
+    receipt = Receipt.from_dict({**stated, **rest})
     metered = Metered(float(receipt.unit["interval_s"]), zone=str(receipt.cells["zone"]))
     cells = cells_of(metered, float(receipt.cells["interval_s"]))
     promise = receipt.promise(cells.times).on(cells)

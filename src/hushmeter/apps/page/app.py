@@ -71,7 +71,7 @@ def create_app(
         import uvicorn  # noqa: F401
         from fastapi import FastAPI
     except ImportError:
-        raise MissingExtraError("the web page", "web") from None
+        raise MissingExtraError("the page", "page") from None
     from hushmeter.apps.page.api import make_router
     from hushmeter.apps.page.security import AccessLog, Guard, log_loop_errors
 
@@ -112,7 +112,7 @@ def find_plotly() -> Path:
     try:
         import plotly
     except ImportError:
-        raise MissingExtraError("the charts of the web page", "web") from None
+        raise MissingExtraError("the charts of the page", "page") from None
     return Path(str(plotly.__file__)).with_name("package_data") / "plotly.min.js"
 
 

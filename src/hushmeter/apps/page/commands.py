@@ -62,7 +62,7 @@ def serve(
     try:
         from hushmeter.apps.page.workers import find_confinement, start_loading
     except ImportError:
-        raise MissingExtraError("the web page", "web") from None
+        raise MissingExtraError("the page", "page") from None
     start_loading()
     from hushmeter.apps.page.app import address_of, bind, choose_settings, create_app, run_app
     from hushmeter.checks import whole

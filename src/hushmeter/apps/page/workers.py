@@ -54,7 +54,7 @@ NO_MEMORY = (
 )
 PRELOADED = "hushmeter.apps.page.preload"
 
-PACKAGE = Path(__file__).resolve().parents[1]
+PACKAGE = Path(__file__).resolve().parents[2]
 CREATE, ADD, RESTRICT = 444, 445, 446
 """Numbers of the calls of Landlock, which are the same on every processor but Alpha."""
 ASK_VERSION, PATH_BENEATH, NO_NEW_PRIVILEGES = 1, 1, 38

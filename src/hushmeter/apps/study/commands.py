@@ -289,5 +289,5 @@ def _next_steps(page: Path) -> str:
         f"  hushmeter advise {meter} --tz {ZONE} --hide kettle",
     ]
     if find_spec("fastapi") is None:
-        lines.append('  pip install ".[web]"')
+        lines.append('  pip install ".[page]"')
     return "\n".join([*lines, "  hushmeter serve --open"])
