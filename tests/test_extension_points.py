@@ -88,14 +88,14 @@ def extended(tmp_path_factory):
     package = folder / "hushmeter"
     ignored = shutil.ignore_patterns("__pycache__", "static")
     shutil.copytree(Path(hm.__file__).parent, package, ignore=ignored)
-    (package / "attack" / "threshold.py").write_text(ATTACKER, encoding="utf-8")
-    add(package / "attack" / "registry.py", '"co": ', '"threshold": "threshold:Threshold",\n    ')
+    (package / "apps" / "nilm" / "threshold.py").write_text(ATTACKER, encoding="utf-8")
+    add(package / "apps" / "__init__.py", '"co": ', '"threshold": "threshold:Threshold",\n    ')
     (package / "threat" / "works_at_home.py").write_text(THREAT, encoding="utf-8")
     add(
         package / "threat" / "__init__.py", '"attackers": ', '"works_at_home": "WorksAtHome",\n    '
     )
     (package / "cli" / "count.py").write_text(COMMAND, encoding="utf-8")
-    add(package / "cli" / "__init__.py", '"inspect": "learn", ', '"count": "count", ')
+    add(package / "cli" / "__init__.py", '"inspect": "inspect", ', '"count": "count", ')
     hm.write_meter(folder / "meter.csv", hm.Trace([0.0, 2500.0, 100.0], interval_s=60.0))
     return folder
 

@@ -6,6 +6,7 @@ import inspect
 import json
 import re
 from collections import defaultdict
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ import typer
 from typer.testing import CliRunner
 
 import hushmeter as hm
-from hushmeter.cli import PANELS, app
+from hushmeter.apps import __file__ as apps_of_package
+from hushmeter.cli import CORE, PANELS, app
 from hushmeter.cli.options import (
     READER_OPTIONS,
     make_request,
@@ -100,14 +102,15 @@ def test_help_shows_at_most_15_options_and_help_all_shows_every_one():
         assert not any(option.hidden for option in command.params), name
 
 
-def test_at_most_24_commands_are_shown_in_four_groups():
+def test_the_commands_of_the_core_are_shown_first_and_those_of_each_app_under_its_name():
     group = typer.main.get_command(app)
     shown = [name for name, command in group.commands.items() if not command.hidden]
     assert len(shown) <= 24
-    help_text = run("--help").stdout
-    assert re.findall(r"─ (?!Options)([A-Z][a-z ]+?) ─", help_text) == [
-        title for title in PANELS if title
-    ]
+    titles = re.findall(r"─ (?!Options)(\w[\w ':]+?) ─", run("--help").stdout)
+    assert titles == [title for title in PANELS if title]
+    assert titles[: len(CORE) - 1] == [title for title in CORE if title]
+    apps = {path.parent.name for path in Path(apps_of_package).parent.glob("*/commands.py")}
+    assert {title.partition(":")[0] for title in titles[len(CORE) - 1 :]} == apps
     assert {name for name in group.commands if name not in shown} == set(PANELS[None])
 
 

@@ -299,8 +299,14 @@ def read_terms(facts: Mapping[str, Any]) -> Terms:
     """Make the terms again that `Terms.describe` wrote down, without the home."""
     names = {field.name for field in fields(Receipt)} & facts.keys()
     stated = {name: facts[name] for name in names}
-    rest: dict[str, Any] = {"sources": (), "output": {}, "files": {}, "part": None, "despite": False}
-    receipt = Receipt.from_dict({**stated, **rest})
+    rest: dict[str, Any] = {
+        "sources": (),
+        "output": {},
+        "files": {},
+        "part": None,
+        "despite": False,
+    }
+    receipt = Receipt.from_dict({**stated, **rest, "despite": False})
     metered = Metered(float(receipt.unit["interval_s"]), zone=str(receipt.cells["zone"]))
     cells = cells_of(metered, float(receipt.cells["interval_s"]))
     promise = receipt.promise(cells.times).on(cells)
