@@ -91,9 +91,8 @@ def extended(tmp_path_factory):
     (package / "apps" / "nilm" / "threshold.py").write_text(ATTACKER, encoding="utf-8")
     add(package / "apps" / "__init__.py", '"co": ', '"threshold": "threshold:Threshold",\n    ')
     (package / "threat" / "works_at_home.py").write_text(THREAT, encoding="utf-8")
-    add(
-        package / "threat" / "__init__.py", '"attackers": ', '"works_at_home": "WorksAtHome",\n    '
-    )
+    entry = '"threat.works_at_home": "WorksAtHome",\n        '
+    add(package / "threat" / "__init__.py", '"threat.attackers": ', entry)
     (package / "cli" / "count.py").write_text(COMMAND, encoding="utf-8")
     add(package / "cli" / "__init__.py", '"inspect": "inspect", ', '"count": "count", ')
     hm.write_meter(folder / "meter.csv", hm.Trace([0.0, 2500.0, 100.0], interval_s=60.0))

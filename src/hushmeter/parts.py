@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.metadata import requires
 from typing import Any
@@ -24,6 +24,18 @@ def load(module: str, what: str) -> Any:
         if (error.name or "").startswith(APPS):
             raise MissingExtraError(what, module.partition(".")[0]) from None
         raise missing_extra(error, what) from None
+
+
+def names_when_used(package: str, names: Mapping[str, str]) -> Callable[[str], Any]:
+    """The `__getattr__` of a package whose names are in other modules, by module of hushmeter."""
+    places = {name: module for module, words in names.items() for name in words.split()}
+
+    def find(name: str) -> Any:
+        if name not in places:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(f"hushmeter.{places[name]}"), name)
+
+    return find
 
 
 def listed(name: str) -> Mapping[str, Any]:

@@ -1,7 +1,8 @@
 """What others can still learn about a household from a release: presence, habits, identity."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from hushmeter.parts import names_when_used
 
 if TYPE_CHECKING:
     from hushmeter.threat.attackers import (
@@ -21,10 +22,6 @@ if TYPE_CHECKING:
         what_is_left,
     )
 
-_NAMES = {
-    "attackers": "Identity Membership Presence Rating Threat rate rate_order",
-    "remaining": "Remaining likely_findings read_for_attack released_findings what_is_left",
-}
 __all__ = [
     "Identity",
     "Membership",
@@ -40,14 +37,12 @@ __all__ = [
     "what_is_left",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """Load a threat when it is asked for: `release` needs only what is left."""
-    for module, names in _NAMES.items():
-        if name in names.split():
-            return getattr(import_module(f"hushmeter.threat.{module}"), name)
-    raise AttributeError(f"module 'hushmeter.threat' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return list(__all__)
+# `release` needs only what is left, so the threats are loaded when they are asked for.
+__getattr__ = names_when_used(
+    __name__,
+    {
+        "threat.attackers": "Identity Membership Presence Rating Threat rate rate_order",
+        "threat.remaining": "Remaining likely_findings read_for_attack released_findings "
+        "what_is_left",
+    },
+)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from hushmeter import Appliance, Gaussian, Home, Laplace, Staircase, Trace, score, synth
+from hushmeter.apps.nilm import bayes
 from hushmeter.apps.nilm.bayes import Bayes, Fineness, correlated_pairs
-from hushmeter.attack import bayes
 from hushmeter.errors import DataError, InputError, NotFittedError
 
 MECHANISMS = [

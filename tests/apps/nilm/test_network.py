@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import hushmeter as hm
+from hushmeter.apps.nilm import network
 from hushmeter.apps.nilm.network import Cells, Encoder, Noise, build_net, evaluate
-from hushmeter.attack import network
 from hushmeter.errors import MissingExtraError
 
 torch = pytest.importorskip("torch", reason="needs the extra deep")

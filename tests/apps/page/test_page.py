@@ -45,7 +45,7 @@ def attack_by_library(example, epsilon, seed):
     home, trace = example.home, example.trace
     promise = hm.Request(home=home, epsilon=epsilon).resolve(hm.metered(trace))
     mechanism = promise.noise
-    released = hm.Trace(mechanism.release(trace.readings, rng=seed), trace.interval_s, trace.start)
+    released = promise.release(trace, rng=seed).trace
     quick = ("bayes", "sparse-hmm")
     attacker = hm.attackers["strongest"](home, mechanism=mechanism, candidates=quick)
     attacker.fit(example.training)

@@ -33,18 +33,23 @@ later reading of the horizon; its ε is the composition of these losses (`contro
 noise adds them as squares and loses little, Laplace noise loses more.
 """
 
-from hushmeter.apps.battery.battery import (
-    BASELINES,
-    CONTROLLERS,
-    Battery,
-    Control,
-    Operation,
-    choose_control,
-    control_grid,
-    hide_load,
-    operate,
-    operate_noise,
-)
+from typing import TYPE_CHECKING
+
+from hushmeter.parts import names_when_used
+
+if TYPE_CHECKING:
+    from hushmeter.apps.battery.battery import (
+        BASELINES,
+        CONTROLLERS,
+        Battery,
+        Control,
+        Operation,
+        choose_control,
+        control_grid,
+        hide_load,
+        operate,
+        operate_noise,
+    )
 
 __all__ = [
     "BASELINES",
@@ -58,3 +63,12 @@ __all__ = [
     "operate",
     "operate_noise",
 ]
+
+# Nothing is imported before it is used, so that the help of the commands is fast.
+__getattr__ = names_when_used(
+    __name__,
+    {
+        "apps.battery.battery": "BASELINES CONTROLLERS Battery Control Operation choose_control "
+        "control_grid hide_load operate operate_noise",
+    },
+)

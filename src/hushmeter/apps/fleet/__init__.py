@@ -13,10 +13,15 @@ noise for each number; `release` runs a whole release; `released_folder` reads, 
 what was released.
 """
 
-from hushmeter.apps.fleet.job import FleetJob, FleetTerms
-from hushmeter.apps.fleet.release import FleetRelease, JobOptions, Report, release_fleet
-from hushmeter.apps.fleet.sum_terms import SumTerms
-from hushmeter.apps.fleet.task import FileReport, Schedule
+from typing import TYPE_CHECKING
+
+from hushmeter.parts import names_when_used
+
+if TYPE_CHECKING:
+    from hushmeter.apps.fleet.job import FleetJob, FleetTerms
+    from hushmeter.apps.fleet.release import FleetRelease, JobOptions, Report, release_fleet
+    from hushmeter.apps.fleet.sum_terms import SumTerms
+    from hushmeter.apps.fleet.task import FileReport, Schedule
 
 __all__ = [
     "FileReport",
@@ -29,3 +34,14 @@ __all__ = [
     "SumTerms",
     "release_fleet",
 ]
+
+# Nothing is imported before it is used, so that the help of the commands is fast.
+__getattr__ = names_when_used(
+    __name__,
+    {
+        "apps.fleet.job": "FleetJob FleetTerms",
+        "apps.fleet.release": "FleetRelease JobOptions Report release_fleet",
+        "apps.fleet.sum_terms": "SumTerms",
+        "apps.fleet.task": "FileReport Schedule",
+    },
+)

@@ -17,10 +17,15 @@ period costs; `spending` decides what fits under the caps and has the work insid
 `databases` share.
 """
 
-from hushmeter.apps.ledger.chain import Head
-from hushmeter.apps.ledger.charges import Cap, DayChange, Price, micro_epsilon, period_price
-from hushmeter.apps.ledger.ledger import Balance, Ledger, Spend, open_ledger
-from hushmeter.apps.ledger.spending import Charge, Refusal, SpendOutcome
+from typing import TYPE_CHECKING
+
+from hushmeter.parts import names_when_used
+
+if TYPE_CHECKING:
+    from hushmeter.apps.ledger.chain import Head
+    from hushmeter.apps.ledger.charges import Cap, DayChange, Price, micro_epsilon, period_price
+    from hushmeter.apps.ledger.ledger import Balance, Ledger, Spend, open_ledger
+    from hushmeter.apps.ledger.spending import Charge, Refusal, SpendOutcome
 
 __all__ = [
     "Balance",
@@ -37,3 +42,14 @@ __all__ = [
     "open_ledger",
     "period_price",
 ]
+
+# Nothing is imported before it is used, so that the help of the commands is fast.
+__getattr__ = names_when_used(
+    __name__,
+    {
+        "apps.ledger.chain": "Head",
+        "apps.ledger.charges": "Cap DayChange Price micro_epsilon period_price",
+        "apps.ledger.ledger": "Balance Ledger Spend open_ledger",
+        "apps.ledger.spending": "Charge Refusal SpendOutcome",
+    },
+)

@@ -22,19 +22,24 @@ skill against the mean (`load.Forecast`). The share of days that stay in their c
 standard errors.
 """
 
-from hushmeter.apps.price.load import Load
-from hushmeter.apps.price.menu import (
-    EPSILONS,
-    HARM,
-    ODDS,
-    Buyer,
-    Entry,
-    Menu,
-    price_menu,
-    rescale,
-    tell_menu,
-    vary_menu,
-)
+from typing import TYPE_CHECKING
+
+from hushmeter.parts import names_when_used
+
+if TYPE_CHECKING:
+    from hushmeter.apps.price.load import Load
+    from hushmeter.apps.price.menu import (
+        EPSILONS,
+        HARM,
+        ODDS,
+        Buyer,
+        Entry,
+        Menu,
+        price_menu,
+        rescale,
+        tell_menu,
+        vary_menu,
+    )
 
 __all__ = [
     "EPSILONS",
@@ -49,3 +54,13 @@ __all__ = [
     "tell_menu",
     "vary_menu",
 ]
+
+# Nothing is imported before it is used, so that the help of the commands is fast.
+__getattr__ = names_when_used(
+    __name__,
+    {
+        "apps.price.load": "Load",
+        "apps.price.menu": "EPSILONS HARM ODDS Buyer Entry Menu price_menu rescale tell_menu "
+        "vary_menu",
+    },
+)
