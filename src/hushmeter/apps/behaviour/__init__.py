@@ -44,8 +44,8 @@ __getattr__ = names_when_used(
     __name__,
     {
         "apps.behaviour.profiles": "Profiles read_profiles synthetic_profiles",
-        "apps.behaviour.stability": "NoiseLevel ReleasedClusters ReleasedDays Stability cluster_released "
-        "compare_releases measure_stability noise_levels read_released_days",
+        "apps.behaviour.stability": "NoiseLevel ReleasedClusters ReleasedDays Stability "
+        "cluster_released compare_releases measure_stability noise_levels read_released_days",
         "apps.behaviour.staying": "Staying pair_probability stay_bounds",
         "learn.kmedians": "KMedians",
     },
