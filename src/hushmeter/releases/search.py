@@ -429,7 +429,7 @@ def search_noise(
     best: tuple[Mechanism, float, float] | None = None
     while best is None or not max_odds - ODDS_SLACK <= best[2] <= max_odds:
         guess = guess if low < guess < high else math.sqrt(low * high)
-        # The last digits of a quantile, which libraries compute differently, do not decide the noise.
+        # The last digits of a quantile differ between libraries; they must not decide the noise.
         guess = float(f"{guess:.10g}")
         try:
             mechanism = calibrate_series(name, guess, unit, delta)
