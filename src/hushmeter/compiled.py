@@ -1,4 +1,6 @@
-"""Compiled loops: the only module that imports numba.
+"""Compiled loops: the only module that imports numba, which may be absent.
+
+Without numba, or with HUSHMETER_COMPILED=0 in the environment, loops run as plain Python functions.
 
 Numba reads `.numba_config.yaml` of the current folder when it is imported and whenever it compiles.
 Such a file can name a folder of compiled code, which is loaded with `pickle`: who wrote the folder
@@ -10,10 +12,15 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import numpy as np
+
+Loop = TypeVar("Loop", bound=Callable[..., Any])
 
 
 @contextmanager
@@ -33,12 +40,39 @@ def _without_settings_of_folder() -> Iterator[None]:
             sys.modules["yaml"] = known
 
 
-if "numba" not in sys.modules:
-    with _without_settings_of_folder():
-        import numba.core.config
-    # It would look for the file again before it compiles.
-    numba.core.config._config_fname = ""
+def _plain(**_: Any) -> Any:
+    """Return a decorator that takes the options of numba and compiles nothing."""
 
-from numba import njit as compiled  # noqa: E402
+    def keep(function: Loop) -> Any:
+        @wraps(function)
+        def run(*given: Any) -> Any:
+            # Compiled code does not warn of integers that wrap around, nor of infinite results.
+            with np.errstate(all="ignore"):
+                return function(*given)
+
+        return run
+
+    return keep
+
+
+def _numba() -> Any:
+    """Return the decorator of numba, or the plain one where numba is absent."""
+    try:
+        if "numba" not in sys.modules:
+            with _without_settings_of_folder():
+                import numba.core.config
+            # It would look for the file again before it compiles.
+            numba.core.config._config_fname = ""
+        from numba import njit
+    except ModuleNotFoundError as error:
+        if error.name != "numba":
+            raise
+        return _plain
+    return njit
+
+
+compiled: Callable[..., Callable[[Loop], Loop]] = (
+    _plain if os.environ.get("HUSHMETER_COMPILED") == "0" else _numba()
+)
 
 __all__ = ["compiled"]

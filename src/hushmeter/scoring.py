@@ -15,6 +15,7 @@ import math
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,6 +23,7 @@ from numpy.typing import ArrayLike
 from hushmeter.checks import BoolArray, FloatArray, IntArray, non_negative
 from hushmeter.errors import DataError, InputError
 from hushmeter.formatting import out_of_100
+from hushmeter.special import student_quantile
 from hushmeter.trace import SECONDS_PER_DAY, Trace
 
 
@@ -426,21 +428,17 @@ def block_interval(
     """
     if blocks < 2:
         return math.nan, math.nan
-    from scipy.stats import norm, t
-
-    reach = math.sqrt(blocks / (blocks - 1)) * t.ppf((1 + confidence) / 2, blocks - 1)
-    tail = float(norm.cdf(-reach))
+    reach = math.sqrt(blocks / (blocks - 1)) * student_quantile((1 + confidence) / 2, blocks - 1)
+    tail = NormalDist().cdf(-reach)
     low, high = np.nanquantile(resampled, [tail, 1 - tail])
     return float(low), float(high)
 
 
 def student_half_width(values: FloatArray) -> FloatArray:
     """Half width of the 95 % interval of the mean over the first axis, by Student's t."""
-    from scipy.stats import t
-
     count = values.shape[0]
-    half: FloatArray = t.ppf(0.975, count - 1) * values.std(axis=0, ddof=1) / math.sqrt(count)
-    return half
+    errors: FloatArray = values.std(axis=0, ddof=1) / math.sqrt(count)
+    return student_quantile(0.975, count - 1) * errors
 
 
 def block_means_interval(

@@ -1,4 +1,4 @@
-"""Steps 5 and 6 on made-up loads, and the compiled search against a plain one."""
+"""Steps 5 and 6 on made-up loads, and the searches against plain ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 import hushmeter as hm
 from hushmeter import synth
-from hushmeter.compiled import compiled
 from hushmeter.learn import load_events
 from hushmeter.learn.habits import Grid, clean
 from hushmeter.read import ReadOptions, read_recording
@@ -43,14 +42,14 @@ def plain_match(watts, edges, longest):
 
 
 @given(st.integers(0, 10_000), st.booleans())
-def test_the_compiled_search_is_the_plain_one(seed, gap):
+def test_the_search_is_the_plain_one(seed, gap):
     rng = np.random.default_rng(seed)
     levels = rng.choice([0, 100, 300, 1000, 1010, 2000], size=40).astype(float)
     watts = np.repeat(levels, rng.integers(1, 6, 40)) + rng.uniform(0, 5)
     if gap:
         watts[rng.integers(0, watts.size)] = np.nan
     edges = load_events.find_edges(watts, 60.0, 40.0)
-    found = compiled(load_events._match)(
+    found = load_events._match(
         watts, edges.first, edges.last, edges.watts, edges.before, 60, (0.1, 0.2, 30.0)
     )
     np.testing.assert_array_equal(found, plain_match(watts, edges, 60))
@@ -104,7 +103,7 @@ def test_clusters_are_the_densest_balls(seed, count):
     rng = np.random.default_rng(seed)
     power = np.sort(rng.uniform(6, 7, count))
     duration = rng.uniform(3, 6, count)
-    found = compiled(load_events._densest)(power, duration, 5)
+    found = load_events._densest(power, duration, 5)
     np.testing.assert_array_equal(found, plain_clusters(power, duration, 5))
 
 

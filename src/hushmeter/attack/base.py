@@ -22,6 +22,7 @@ from abc import ABC
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
@@ -118,9 +119,7 @@ class GaussianNoise:
 
     def quantile(self, p: float) -> float:
         """Value [W] below which |noise| stays with probability p."""
-        from scipy.special import ndtri
-
-        return float(self.std * ndtri((1 + p) / 2))
+        return self.std * NormalDist().inv_cdf((1 + p) / 2)
 
     def sample(self, size: int, *, rng: RngLike = None) -> IntArray:
         """See `NoiseDistribution`."""

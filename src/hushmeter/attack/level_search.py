@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from hushmeter.attack.levels import LevelArray
 from hushmeter.checks import BoolArray, FloatArray, IntArray, one_of
 from hushmeter.compiled import compiled
-from hushmeter.errors import HushmeterError, InputError
+from hushmeter.errors import HushmeterError, InputError, MissingExtraError
 
 TABLE_LIMIT = 1 << 20
 """Largest number of entries of one table."""
@@ -362,7 +362,11 @@ def _run_solver(
     powers: IntArray, target: int, tolerance: int | None, size: int | None
 ) -> BoolArray | None:
     """Fewest members within the tolerance; with a size or no tolerance, the nearest sum."""
-    from scipy.optimize import Bounds, LinearConstraint, milp
+    try:
+        from scipy.optimize import Bounds, LinearConstraint, milp
+    except ModuleNotFoundError:
+        what = f"exact search for more than {MOST_IN_HALVES} appliances or increments"
+        raise MissingExtraError(what, "nilm") from None
 
     n = powers.size
     watts = powers / NANOWATTS

@@ -8,10 +8,9 @@ people are active, and `hushmeter.learn.statements` turns both into sentences.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
-from functools import cache
 from math import comb, hypot
 from typing import Any
 
@@ -214,14 +213,6 @@ def cell_length(interval_s: float, least_s: float) -> int:
         if cell >= least_s and ratio >= 1 and np.floor(ratio) >= PRESENT * ratio:
             return cell
     return SECONDS_PER_HOUR
-
-
-@cache
-def compile_loop(loop: Callable[..., Any]) -> Any:
-    """Return a loop in machine code; numba is imported here, because that takes half a second."""
-    from hushmeter.compiled import compiled
-
-    return compiled(cache=True, nogil=True)(loop)
 
 
 def slot_length(interval_s: float) -> int:

@@ -571,13 +571,11 @@ def _idle_end(counts: FloatArray) -> int:
 
 def _on_levels(power: FloatArray, bins: IntArray, above: FloatArray) -> list[float]:
     """The medians of the readings around each peak above idle."""
-    from scipy.signal import find_peaks
-
     total = above.sum()
     if total < LEAST_ON:
         return []
     smooth = _smooth(above)
-    peaks, _ = find_peaks(smooth, prominence=0.15 * LEAST_SHARE * total)
+    peaks = _peaks(smooth, 0.15 * LEAST_SHARE * total)
     edges = _valleys(smooth, peaks)
     levels = []
     for first, last in pairwise(edges):
@@ -586,6 +584,25 @@ def _on_levels(power: FloatArray, bins: IntArray, above: FloatArray) -> list[flo
             inside = (bins >= first) & (bins < last) & (above[bins] > 0)
             levels.append(float(np.median(power[inside])))
     return levels
+
+
+def _peaks(smooth: FloatArray, prominence: float) -> IntArray:
+    """The middles of all maxima that rise by `prominence` above the way to a higher bin or the end.
+
+    A maximum has lower bins on both sides.
+    """
+    changes = np.flatnonzero(np.diff(smooth))
+    rises = smooth[changes + 1] > smooth[changes]
+    tops = np.flatnonzero(rises[:-1] & ~rises[1:])
+    found = []
+    for first, last in zip(changes[tops] + 1, changes[tops + 1], strict=True):
+        higher = np.flatnonzero(smooth > smooth[first])
+        left = higher[higher < first].max(initial=-1)
+        right = higher[higher > first].min(initial=smooth.size)
+        lowest = max(smooth[left + 1 : first].min(), smooth[last + 1 : right].min())
+        if smooth[first] - lowest >= prominence:
+            found.append((first + last) // 2)
+    return np.array(found, dtype=np.int64)
 
 
 def _valleys(smooth: FloatArray, peaks: IntArray) -> list[int]:

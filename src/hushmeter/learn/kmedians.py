@@ -264,9 +264,9 @@ def distances_to(profiles: FloatArray, centre: FloatArray) -> FloatArray:
 
 def all_distances(profiles: FloatArray, centres: FloatArray) -> FloatArray:
     """Return the distance of every profile to every centre, shape (n, k)."""
-    from scipy.spatial.distance import cdist
-
-    distances: FloatArray = cdist(profiles, centres, "cityblock")
+    distances = np.zeros((profiles.shape[0], centres.shape[0]))
+    for profile, centre in zip(profiles.T, centres.T, strict=True):
+        distances += np.abs(profile[:, None] - centre)
     return distances
 
 

@@ -7,7 +7,7 @@ rhythm of a cluster tell what kind of load it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -23,13 +23,11 @@ from hushmeter.learn.habits import (
     LocalReadings,
     cell_length,
     clock,
-    compile_loop,
     length,
     slot_length,
 )
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR
 
-FEW_STEPS = 200  # Loops of fewer steps are not compiled
 FINE_S = 30.0
 """Readings shorter than this [s] show the shape of an edge; longer ones only its sum."""
 SMALL_JUMP_W = 20.0
@@ -154,38 +152,25 @@ def _match(
     from a rise: as shares of a power from 200 W on and below, and at least [W].
     """
     share, weak_share, slack = limits
-    count = first.size
-    lowest = np.empty(count)
-    for e in range(count):
-        stop = first[e + 1] if e + 1 < count else watts.size
-        low = np.inf
-        for t in range(last[e], stop):
-            if np.isnan(watts[t]):
-                low = -np.inf
-                break
-            low = min(low, watts[t])
-        lowest[e] = low
-    partner = np.full(count, -1)
-    for e in range(count):
-        power = jumps[e]
-        if power <= 0:
-            continue
-        allowed = (weak_share if power < 200.0 else share) * power
-        allowed = max(allowed, slack)
-        low = lowest[e]
-        for f in range(e + 1, count):
-            if first[f] - first[e] > longest or low < before[e] + 0.5 * power:
-                break
-            if low >= before[e] + 0.75 * power and abs(jumps[f] + power) <= allowed:
-                partner[e] = f
-                break
-            low = min(low, lowest[f])
+    # A missing reading is below everything.
+    known = np.append(np.where(np.isnan(watts), -np.inf, watts), np.inf)
+    places = np.column_stack([last, np.append(first[1:], watts.size)]).ravel()
+    lowest = np.minimum.reduceat(known, places)[::2]
+    allowed = np.maximum(np.where(jumps < 200.0, weak_share, share) * jumps, slack)
+    partner = np.full(first.size, -1)
+    rises = np.flatnonzero(jumps > 0)
+    low, falls = lowest[rises], rises + 1
+    while rises.size:
+        inside = falls < first.size
+        rises, low, falls = rises[inside], low[inside], falls[inside]
+        power, base = jumps[rises], before[rises]
+        near = (first[falls] - first[rises] <= longest) & ~(low < base + 0.5 * power)
+        ends = (low >= base + 0.75 * power) & (np.abs(jumps[falls] + power) <= allowed[rises])
+        partner[rises[near & ends]] = falls[near & ends]
+        left = near & ~ends
+        rises, falls = rises[left], falls[left]
+        low, falls = np.minimum(low[left], lowest[falls]), falls + 1
     return partner
-
-
-def _fast(loop: Callable[..., IntArray], steps: int) -> Any:
-    """The loop, compiled if it has many steps: importing numba takes longer than a few."""
-    return loop if steps < FEW_STEPS else compile_loop(loop)
 
 
 def pair_edges(
@@ -203,7 +188,7 @@ def pair_edges(
     if edges.first.size:
         longest = int(longest_s // grid.step_s)
         given = (edges.first, edges.last, edges.watts, edges.before)
-        partner = _fast(_match, edges.first.size)(grid.watts, *given, longest, limits)
+        partner = _match(grid.watts, *given, longest, limits)
     rises = np.flatnonzero(partner >= 0)
     order = np.argsort(edges.first[partner[rises]] - edges.first[rises], kind="stable")
     _, kept = np.unique(partner[rises][order], return_index=True)
@@ -267,40 +252,31 @@ def _densest(power: FloatArray, duration: FloatArray, least: int) -> IntArray:
     Counts of neighbours are kept up to date while clusters are removed, so that every pair of
     neighbours is visited at most three times.
     """
-    count = power.size
-    label = np.full(count, -1)
-    left = np.zeros(count, np.int64)
-    right = np.zeros(count, np.int64)
-    a = 0
-    b = 0
-    for i in range(count):
-        while power[i] - power[a] > POWER_RADIUS:
+    count, powers = power.size, power.tolist()
+    around = []
+    a = b = 0
+    for own in powers:
+        while own - powers[a] > POWER_RADIUS:
             a += 1
-        while b < count and power[b] - power[i] <= POWER_RADIUS:
+        while b < count and powers[b] - own <= POWER_RADIUS:
             b += 1
-        left[i] = a
-        right[i] = b
-    near = np.zeros(count, np.int64)
-    for i in range(count):
-        for j in range(left[i], right[i]):
-            if abs(duration[j] - duration[i]) <= DURATION_RADIUS:
-                near[i] += 1
+        around.append(slice(a, b))
+
+    def close(i: int) -> BoolArray:
+        return np.asarray(np.abs(duration[around[i]] - duration[i]) <= DURATION_RADIUS)
+
+    label = np.full(count, -1)
+    near = np.array([np.count_nonzero(close(i)) for i in range(count)])
     clusters = 0
     while True:
-        best = -1
-        for i in range(count):
-            if label[i] < 0 and (best < 0 or near[i] > near[best]):
-                best = i
-        if best < 0 or near[best] < least:
+        free = np.where(label < 0, near, -1)
+        best = int(np.argmax(free))
+        if free[best] < least:
             return label
-        for j in range(left[best], right[best]):
-            if label[j] < 0 and abs(duration[j] - duration[best]) <= DURATION_RADIUS:
-                label[j] = clusters
-        for j in range(left[best], right[best]):
-            if label[j] == clusters:
-                for k in range(left[j], right[j]):
-                    if abs(duration[k] - duration[j]) <= DURATION_RADIUS:
-                        near[k] -= 1
+        members = around[best].start + np.flatnonzero(close(best) & (label[around[best]] < 0))
+        label[members] = clusters
+        for j in members.tolist():
+            near[around[j]] -= close(j)
         clusters += 1
 
 
@@ -325,9 +301,7 @@ def find_clusters(runs: Runs, days: float) -> list[Cluster]:
     order = np.argsort(runs.power, kind="stable")
     least = int(np.ceil(max(5.0, 0.1 * days)))
     labels = np.empty(len(runs), np.int64)
-    labels[order] = _fast(_densest, len(runs))(
-        np.log(runs.power[order]), np.log(runs.duration[order]), least
-    )
+    labels[order] = _densest(np.log(runs.power[order]), np.log(runs.duration[order]), least)
     clusters = []
     for k in range(int(labels.max()) + 1):
         clusters.append(_classify(runs.take(labels == k), days))

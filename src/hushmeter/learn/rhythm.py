@@ -22,7 +22,6 @@ from hushmeter.learn.habits import (
     NIGHT_H,
     QUARTER_S,
     LocalReadings,
-    compile_loop,
     slot_length,
 )
 from hushmeter.trace import SECONDS_PER_HOUR
@@ -299,34 +298,23 @@ def forward_backward(
     `density` is the likelihood of both states and `change` the chance to leave a state at a slot,
     shape (D, S, 2) each; `start` is the chance of the second state before the first slot.
     """
-    passes: tuple[FloatArray, FloatArray, FloatArray]
-    passes = compile_loop(_both_passes)(density, change, start)
-    return passes
-
-
-def _both_passes(
-    density: FloatArray, change: FloatArray, start: float
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The loop of `forward_backward`."""
     count, slots, _ = density.shape
     forward, backward = np.empty(density.shape), np.ones(density.shape)
     scale = np.empty((count, slots))
-    for d in range(count):
-        quiet, used = 1 - start, start
-        for s in range(slots):
-            if s:
-                up, down = quiet * change[d, s, 0], used * change[d, s, 1]
-                quiet, used = quiet - up + down, used - down + up
-            quiet, used = quiet * density[d, s, 0], used * density[d, s, 1]
-            scale[d, s] = quiet + used
-            quiet, used = quiet / scale[d, s], used / scale[d, s]
-            forward[d, s, 0], forward[d, s, 1] = quiet, used
-        for s in range(slots - 2, -1, -1):
-            quiet = density[d, s + 1, 0] * backward[d, s + 1, 0] / scale[d, s + 1]
-            used = density[d, s + 1, 1] * backward[d, s + 1, 1] / scale[d, s + 1]
-            up, down = change[d, s + 1, 0], change[d, s + 1, 1]
-            backward[d, s, 0] = (1 - up) * quiet + up * used
-            backward[d, s, 1] = (1 - down) * used + down * quiet
+    quiet, used = np.full(count, 1 - start), np.full(count, start)
+    for s in range(slots):
+        if s:
+            up, down = quiet * change[:, s, 0], used * change[:, s, 1]
+            quiet, used = quiet - up + down, used - down + up
+        quiet, used = quiet * density[:, s, 0], used * density[:, s, 1]
+        scale[:, s] = quiet + used
+        quiet, used = quiet / scale[:, s], used / scale[:, s]
+        forward[:, s, 0], forward[:, s, 1] = quiet, used
+    for s in range(slots - 1, 0, -1):
+        quiet, used = (density[:, s] * backward[:, s] / scale[:, s, None]).T
+        up, down = change[:, s, 0], change[:, s, 1]
+        backward[:, s - 1, 0] = (1 - up) * quiet + up * used
+        backward[:, s - 1, 1] = (1 - down) * used + down * quiet
     return forward, backward, scale
 
 
@@ -379,25 +367,24 @@ def _away(days: Days, run: _Passes) -> FloatArray:
     exceptions = np.array([1 - EXCEPTIONS, EXCEPTIONS])
     quiet = np.log(run.density @ exceptions).sum(axis=1)
     near = np.append(np.inf, np.diff(days.dates)) <= NEAR_DAYS
-    return np.asarray(compile_loop(_chain_of_days)(np.exp(np.clip(quiet - lived, -50, 50)), near))
+    return np.array(_chain_of_days(np.exp(np.clip(quiet - lived, -50, 50)).tolist(), near.tolist()))
 
 
 NEAR_DAYS = 3
 """Days between two complete days up to which an absence counts as one."""
 
 
-def _chain_of_days(odds: FloatArray, near: BoolArray) -> FloatArray:
+def _chain_of_days(odds: list[float], near: list[bool]) -> list[float]:
     """Probability of every day to be one away, from its odds and from the days around it."""
     usual = LEAVES / (LEAVES + 1 - STAYS_AWAY)
-    count = odds.size
-    before = np.empty(count)
+    count = len(odds)
+    before = [0.0] * count
     away = usual
     for d in range(count):
         prior = away * STAYS_AWAY + (1 - away) * LEAVES if near[d] else usual
         away = prior * odds[d] / (prior * odds[d] + 1 - prior)
         before[d] = away
-    found = np.empty(count)
-    found[count - 1] = before[count - 1]
+    found = before.copy()
     ahead_lived, ahead_away = 1.0, 1.0
     for d in range(count - 2, -1, -1):
         if near[d + 1]:

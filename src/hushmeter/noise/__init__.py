@@ -37,6 +37,7 @@ from hushmeter.noise.laplace import Laplace
 from hushmeter.noise.losses import Size
 from hushmeter.noise.mechanism import Mechanism, Rng, to_steps
 from hushmeter.noise.staircase import Staircase
+from hushmeter.special import beta_quantile
 
 __all__ = [
     "DEFAULT_KIND",
@@ -286,11 +287,9 @@ def epsilon_bound(hits: int, other: int, trials: int, confidence: float, delta: 
     -----
     p is the lower Clopper–Pearson bound of the first probability, q the upper one of the second.
     """
-    from scipy.stats import beta
-
     risk = (1 - confidence) / 2
-    p = float(beta.ppf(risk, hits, trials - hits + 1)) if hits else 0.0
-    q = float(beta.isf(risk, other + 1, trials - other)) if other < trials else 1.0
+    p = beta_quantile(risk, hits, trials - hits + 1) if hits else 0.0
+    q = beta_quantile(1 - risk, other + 1, trials - other) if other < trials else 1.0
     return max(0.0, math.log((p - delta) / q)) if p > delta else 0.0
 
 

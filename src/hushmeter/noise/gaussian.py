@@ -79,6 +79,7 @@ from hushmeter.noise.mechanism import (
 )
 from hushmeter.noise.samplers import Sampler, gaussian_fits, gaussian_sampler
 from hushmeter.noise.table_sampler import DiscreteGaussian, exp_minus
+from hushmeter.special import log_ndtr, ndtr
 
 FINE_SIGMA = 64.0
 """σ [grid steps] from which only the formulas of continuous noise are used.
@@ -291,8 +292,6 @@ class Gaussian(Mechanism):
     def limits(self, steps: FloatArray, priors: FloatArray, readings: int) -> FloatArray:
         """See `LossDistribution` for the parameters."""
         # The answer is "on" if the values add up to more than τσ²/s + L·s/2 steps.
-        from scipy.special import ndtr
-
         with np.errstate(divide="ignore"):
             cut = log_odds(priors) * self.sigma_steps**2 / steps + readings * steps / 2
         low, high = np.floor(cut), np.floor(cut) - readings * steps
@@ -389,8 +388,6 @@ class Gaussian(Mechanism):
 
 def analytic_delta(epsilon: float, sigma: float, shift: float) -> float:
     """δ(ε) of continuous noise [1]_ for a change by `shift`, in the unit of `sigma`."""
-    from scipy.special import log_ndtr
-
     if shift == 0:
         return 0.0
     first = float(log_ndtr(shift / (2 * sigma) - epsilon * sigma / shift))

@@ -32,6 +32,7 @@ from hushmeter.noise.samplers import (
     laplace_digits,
     laplace_sampler,
 )
+from hushmeter.special import log_ndtr
 
 
 class Laplace(Mechanism):
@@ -177,8 +178,6 @@ def continuous_log_density(residuals: FloatArray, spread: float, scale: float) -
     f(r) = e^(σ²/2λ²) / 2λ · (e^(−r/λ) Φ(r/σ − σ/λ) + e^(r/λ) Φ(−r/σ − σ/λ)). Logarithms avoid the
     overflow of the factors.
     """
-    from scipy.special import log_ndtr
-
     r, ratio = residuals / scale, spread / scale
     u = residuals / spread
     both = np.logaddexp(log_ndtr(u - ratio) - r, log_ndtr(-u - ratio) + r)

@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hushmeter.checks import FloatArray, IntArray, whole
 from hushmeter.errors import DataError, InputError
+from hushmeter.noise.arrays import kernels_for
 from hushmeter.noise.losses import DELTA, ChangeSize, LossDistribution
 from hushmeter.noise.samplers import (
     BLOCK,
@@ -533,8 +534,7 @@ class Mechanism(LossDistribution):
 
     def _add(self, values: FloatArray, secret: bytes, out: FloatArray) -> None:
         """Clamp, round and add the noise, block by block so that a block stays in the cache."""
-        from hushmeter.noise.kernels import round_and_add
-
+        round_and_add = kernels_for(values.size).round_and_add
         low, high = self._bounds()
         ratio = per_watt(self.exact_grid)
         for start, noise in self._noise(secret, values.size):
@@ -572,14 +572,13 @@ def _joined(blocks: Iterator[tuple[int, Noise]], count: int) -> IntArray:
 
 def _check_readings(readings: ArrayLike, limit: float) -> FloatArray:
     """Return a contiguous float64 vector [W] whose values are finite and below `limit`."""
-    from hushmeter.noise.kernels import count_large
-
     try:
         values = np.ascontiguousarray(readings, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f"readings must be numbers: {error}.") from None
     if values.ndim != 1 or np.ndim(readings) != 1:
         raise InputError(f"readings must have one dimension, got shape {np.shape(readings)}.")
+    count_large = kernels_for(values.size).count_large
     if count_large(values.view(np.int64), int(np.float64(limit).view(np.int64))):
         row = int(np.flatnonzero(~(np.abs(values) < limit))[0])
         if math.isfinite(values[row]):

@@ -43,6 +43,7 @@ from numpy.typing import NDArray
 
 from hushmeter.checks import IntArray
 from hushmeter.errors import InputError
+from hushmeter.noise.arrays import kernels_for
 from hushmeter.noise.table_sampler import (
     MAX_CELL_BITS,
     RESIDUAL_BITS,
@@ -243,8 +244,7 @@ class DigitSampler:
 
     def fill(self, streams: Streams, start: int, out: Noise) -> None:
         """See `Sampler.fill`."""
-        from hushmeter.noise.kernels import append_digit
-
+        append_digit = kernels_for().append_digit
         leading, *lower = self._tables
         head = np.empty(out.size, dtype=np.int32)
         leading.fill(streams, start, head)
@@ -287,8 +287,7 @@ class StairSampler:
 
     def fill(self, streams: Streams, start: int, out: Noise) -> None:
         """See `Sampler.fill`."""
-        from hushmeter.noise import kernels
-
+        kernels = kernels_for()
         leading, *lower = self._tables
         classes = np.empty(out.size, dtype=np.int32)
         leading.fill(streams, start, classes)
@@ -314,8 +313,7 @@ class StairSampler:
         the accepted place is uniform and independent of the stair. The words come from the slow
         bits of each draw, so the noise of a draw never depends on other draws.
         """
-        from hushmeter.noise.kernels import place_on_stairs
-
+        place_on_stairs = kernels_for().place_on_stairs
         noise, pending, extension = numbers.copy(), np.arange(draws.size), 0
         while pending.size:
             blocks = streams.slow_blocks(self.planes - 1, draws[pending], extension)

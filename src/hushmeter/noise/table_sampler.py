@@ -38,6 +38,7 @@ from numpy.typing import NDArray
 
 from hushmeter.checks import IntArray
 from hushmeter.errors import InputError
+from hushmeter.noise.arrays import kernels_for
 
 if TYPE_CHECKING:
     from hushmeter.noise.samplers import Streams
@@ -419,8 +420,6 @@ def floor_masses(distribution: CertifiedDistribution, word_bits: int) -> list[in
 @functools.lru_cache(maxsize=_CACHED_TABLES)
 def build_table(distribution: CertifiedDistribution, word_bits: int = WORD_BITS) -> Table:
     """Build the alias table of a distribution and check every weight in it."""
-    from hushmeter.noise import kernels
-
     floors = floor_masses(distribution, word_bits)
     weights_by_index = np.array(floors, dtype=np.int64) << (WORD_BITS - word_bits)
     if distribution.signed:
@@ -432,7 +431,7 @@ def build_table(distribution: CertifiedDistribution, word_bits: int = WORD_BITS)
         raise InputError(f"the distribution has {sentinel} outcomes, too many for one table.")
     weights = np.append(ordered, (1 << WORD_BITS) - int(ordered.sum()))
     cell_bits = WORD_BITS - max(1, sentinel.bit_length())
-    packed = kernels.alias_table(weights, 1 << (WORD_BITS - cell_bits), cell_bits)
+    packed = kernels_for().alias_table(weights, 1 << (WORD_BITS - cell_bits), cell_bits)
     packed.setflags(write=False)
     table = Table(packed, cell_bits, offset, sentinel)
     check_masses(table, weights)
@@ -494,11 +493,10 @@ class TableSampler:
 
     def fill(self, streams: Streams, start: int, out: NDArray[np.int32]) -> None:
         """Write the outcomes of the draws start, start + 1, … into `out`."""
-        from hushmeter.noise.kernels import lookup
-
         table = self.table
         words = streams.words(self.plane, out.size)
-        if lookup(words, table.packed, table.cell_bits, table.sentinel, table.offset, out):
+        shape = table.packed, table.cell_bits, table.sentinel, table.offset
+        if kernels_for().lookup(words, *shape, out):
             places = np.flatnonzero(out == table.sentinel - table.offset)
             out[places] = self._from_residual(streams, places + start)
 

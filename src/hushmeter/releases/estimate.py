@@ -53,7 +53,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -83,6 +82,15 @@ UNKNOWN = 1e7
 
 SMALLEST_SHARE = 0.01
 """A table whose best share is smaller is not published."""
+
+FEWEST_SHARES, EXACT_SHARES, RELATIVE_STEP, MOST_STEPS = 1e-4, 1e-9, 1e-5, 50
+"""Smallest share in the search, its relative error, the step of a derivative and the most steps."""
+
+FLAT = 1e-11
+"""Rise of the minimised sum that is a rounding error."""
+
+PARTS = 100_000
+"""Shares are whole multiples of the inverse."""
 
 DEPENDENT, EXACT = 1e-10, 1e-14
 """Relative sizes below which the result of a pseudo-inverse, or of a Cholesky factor, is zero."""
@@ -224,8 +232,6 @@ class _Form:
 
         The last row is for cells without a label.
         """
-        from scipy.linalg import cho_factor, cho_solve
-
         rows = self.variances.size
         pairs = self.labels[:, None] * (rows + 1) + self.labels[None, :]
         shared = np.bincount(pairs.ravel(), minlength=(rows + 1) ** 2).reshape(rows + 1, rows + 1)
@@ -233,7 +239,7 @@ class _Form:
         if math.isfinite(self.cell_variance):
             if rows:
                 gram = shared[:-1, :-1] + np.diag(self.variances / self.cell_variance)
-                inverse[:-1, :-1] = cho_solve(cho_factor(gram), np.eye(rows))
+                inverse[:-1, :-1] = np.linalg.inv(gram)
             return [inverse]
         if rows:
             # Exact sums all have the same weight: they do not contradict each other.
@@ -362,37 +368,40 @@ def _divide(
     model = _ModelMonth.of(tables, ratios)
     active = model.different()
     while True:
-        # The matrices are small: on a busy machine, threads would wait for each other.
-        with _one_thread():
-            shares = model.best_shares(active, hourly_cost)
+        shares = model.best_shares(active, hourly_cost)
         small = active & (shares < SMALLEST_SHARE)
         if not small.any() or active.sum() == 1:
-            return _rounded(model.divided_equally(shares), 7 if model.has_cells else 3)
+            return model.divided_equally(_rounded(shares))
         # The least useful table goes first; the others share its part.
         active[np.argmin(np.where(active, shares, math.inf))] = False
 
 
-def _rounded(shares: FloatArray, digits: int) -> FloatArray:
-    """Round shares, so that the last bits of linear algebra on another machine do not matter."""
-    found = np.round(shares, digits)
-    found[np.argmax(found)] += 1 - found.sum()
-    return found
+def _rounded(shares: FloatArray) -> FloatArray:
+    """Round shares down to a public grid, so that another search gives the same noise.
 
-
-def _one_thread() -> AbstractContextManager[Any]:
-    """Limit linear algebra to one thread; a confined process may not list its libraries."""
-    from threadpoolctl import threadpool_limits
-
-    try:
-        limited: AbstractContextManager[Any] = threadpool_limits(1, user_api="blas")
-    except OSError:
-        return nullcontext()
-    return limited
+    The first share gets the rest: the error of an hour does not grow.
+    """
+    # A share on the grid may be a rounding error below it.
+    steps = np.floor(shares * PARTS + 1e-3)
+    first = np.flatnonzero(steps)[0]
+    steps[first] += PARTS - steps.sum()
+    return np.asarray(steps / PARTS)
 
 
 def _first_like(table: LabelledTable, tables: Sequence[LabelledTable]) -> int:
     """Number of the first table with the same labels."""
     return next(n for n, t in enumerate(tables) if np.array_equal(t.labels, table.labels))
+
+
+@dataclass(frozen=True, eq=False)
+class _Solved:
+    """What follows from shares, in units of s₁²/2ρ."""
+
+    variances: FloatArray  # Variances of all labels; infinite where no published sum tells them
+    cell: float  # Mean variance of a cell
+    rows: BoolArray  # Labels of the published tables of sums
+    own: FloatArray  # Variances V of the noise of these labels
+    covariances: FloatArray  # Covariances of these labels with all labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -404,7 +413,8 @@ class _ModelMonth:
     shared: FloatArray  # S = G·Gᵀ: cells that two labels of tables of sums have in common
     table_of: Any  # Number of the table of every label
     terms: list[BoolArray]  # Labels over whose variances one term of the sum is the mean
-    _known: dict[bytes, Any] = field(default_factory=dict, repr=False)
+    _known: dict[bytes, _Solved] = field(default_factory=dict, repr=False)
+    _bases: dict[bytes, FloatArray] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, tables: tuple[LabelledTable, ...], ratios: tuple[float, ...]) -> _ModelMonth:
@@ -449,74 +459,149 @@ class _ModelMonth:
         return np.asarray(shares[first] / np.bincount(first)[first])
 
     def best_shares(self, active: BoolArray, hourly_cost: float) -> FloatArray:
-        """Return the best shares of the active tables."""
-        from scipy.optimize import minimize
+        """Return the best shares of the active tables.
 
-        places = np.flatnonzero(active)
-        if places.size == 1:
-            return active.astype(float)
-        cells = self.has_cells and places[0] == 0
-
-        def shares_of(logs: FloatArray) -> FloatArray:
-            shares = np.zeros(active.size)
-            weights = np.exp(logs - logs.max())
-            shares[places] = weights / weights.sum()
-            return shares
-
+        The problem is convex. The mean variance of a cell falls with its weight in the sum that is
+        minimised, so that false position finds the weight that keeps the error of an hour.
+        """
         limit = 2 * math.log(hourly_cost * self.ratios[0])
-        within = {"type": "ineq", "fun": lambda logs: limit - self.log_cell(shares_of(logs))}
-        start = np.full(places.size, math.log(0.2 / max(1, places.size - 1)))
-        start[0] = math.log(0.8) if cells else start[0]
-        # Without a table of cells the variance of a cell is nearly unknown, and about nine digits
-        # of the sum are exact: a derivative needs longer steps.
-        derivative = {} if self.has_cells else {"finite_diff_rel_step": 1e-3}
-        found: Any = minimize(  # type: ignore[call-overload]
-            lambda logs: self.log_terms(shares_of(logs)),
-            start,
-            bounds=[(-9.0, 9.0)] * places.size,
-            constraints=[within] if cells else [],
-            method="SLSQP",
-            jac=None if self.has_cells else "3-point",
-            options={"ftol": 1e-11, "maxiter": 300, **derivative},
-        )
-        return shares_of(found.x)
+        shares = self._least(active / active.sum(), 0.0)
+        low, high, below = 0.0, 0.0, 0.0
+        above = self.log_cell(shares) - limit if self.has_cells and active[0] else 0.0
+        for _ in range(MOST_STEPS if above > EXACT_SHARES else 0):
+            weight = 4 * high + 1 if not below else (low * below - high * above) / (below - above)
+            shares = self._least(shares, weight)
+            excess = self.log_cell(shares) - limit
+            if abs(excess) < EXACT_SHARES:
+                break
+            if excess > 0:
+                # The method of Illinois: an end that stays counts half.
+                low, above, below = weight, excess, below / 2
+                high = max(high, low)
+            else:
+                high, below, above = weight, excess, above / 2
+        return shares
+
+    def _least(self, shares: FloatArray, weight: float) -> FloatArray:
+        """Minimise `log_terms` plus `weight` times `log_cell` by Newton's method, from `shares`.
+
+        Both are −ln of the sum of the shares plus a function of their ratios. With the sum of the
+        shares as another term, which is one at the minimum, they need not be normalised.
+        """
+        used = np.flatnonzero(shares)
+        if used.size == 1:
+            return shares
+        shares = np.where(shares > 0, np.maximum(shares, FEWEST_SHARES), 0.0)
+        pull = weight - float(self.slopes(shares)[0].sum())
+
+        def height(at: FloatArray) -> float:
+            cells = weight * self.log_cell(at) if weight else 0.0
+            return self.log_terms(at) + cells + pull * float(at.sum())
+
+        for _ in range(MOST_STEPS):
+            aim, cost = self.slopes(shares)
+            total = aim + weight * cost
+            slope = total + pull * shares
+            free = used[(shares[used] > FEWEST_SHARES) | (slope[used] < 0)]
+            bends = self._bends(shares, free, weight, total)
+            step = -np.linalg.solve(bends, slope[free])
+            size = float(np.abs(step).max())
+            step, start = step / max(1.0, size), height(shares)
+            before = shares
+            for _ in range(MOST_STEPS):
+                shares = before.copy()
+                shares[free] = np.maximum(before[free] * np.exp(step), FEWEST_SHARES)
+                if height(shares) <= start + FLAT:
+                    break
+                step /= 2
+            if size < EXACT_SHARES:
+                break
+        return np.asarray(shares / shares.sum())
+
+    def _bends(
+        self, shares: FloatArray, free: IntArray, weight: float, at: FloatArray
+    ) -> FloatArray:
+        """Second derivatives of the sum of both logarithms, times both shares."""
+        found = -np.diag(at[free])
+        for column, place in enumerate(free):
+            moved = shares.copy()
+            moved[place] *= 1 + RELATIVE_STEP
+            aim, cost = self.slopes(moved)
+            found[:, column] += (aim + weight * cost - at)[free] / RELATIVE_STEP
+        return np.asarray((found + found.T) / 2)
+
+    def slopes(self, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Derivatives of `log_terms` and `log_cell`, times the shares.
+
+        With the covariances C of the labels, the derivative of C_ll by the share a_j is
+        −Σ_m C_ml²/(V_m·a_j) over the labels m of table j. All variances fall as 1/a if all shares
+        grow as a: that gives the derivatives by the share of the cells.
+        """
+        solved = self._solved(shares)
+        parts = np.zeros((shares.size, solved.covariances.shape[1]))
+        np.add.at(parts, self.table_of[solved.rows], solved.covariances**2 / solved.own[:, None])
+        aim, cost = np.zeros(shares.size), np.zeros(shares.size)
+        for term in self._finite_terms(solved):
+            own = term if self.has_cells else term[solved.rows]
+            aim -= parts[:, own].sum(axis=1) / solved.variances[term].sum()
+        if self.has_cells:
+            # The squares of what each published sum tells about the cells.
+            told = (solved.variances - parts.sum(axis=0))[solved.rows] / solved.own
+            weight = self.ratios[0] ** 2 / shares[0] / (self.tables[0].labels.size * solved.cell)
+            np.subtract.at(cost, self.table_of[solved.rows], weight * told)
+            aim[0] = -len(self.terms) - aim[1:].sum()
+            cost[0] = -1 - cost[1:].sum()
+        return aim, cost
 
     def log_terms(self, shares: FloatArray) -> float:
         """Σ ln Var of what the tables are for, those without a share included."""
-        variances, _ = self._variances(shares)
-        found = [variances[term][variances[term] < math.inf] for term in self.terms]
-        return sum(math.log(max(float(one.mean()), 1e-300)) for one in found if one.size)
+        solved = self._solved(shares)
+        means = [solved.variances[term].mean() for term in self._finite_terms(solved)]
+        return float(np.log(np.maximum(means, 1e-300)).sum())
 
     def log_cell(self, shares: FloatArray) -> float:
         """Logarithm of the mean variance of a cell, in units of s₁²/2ρ."""
-        return math.log(self._variances(shares)[1])
+        return math.log(self._solved(shares).cell)
 
-    def _variances(self, shares: FloatArray) -> tuple[FloatArray, float]:
-        """Variances of all labels and the mean one of a cell; the search asks for them twice."""
-        if shares.tobytes() not in self._known:
-            self._known[shares.tobytes()] = self._invert(shares)
-        found: tuple[FloatArray, float] = self._known[shares.tobytes()]
-        return found
+    def _finite_terms(self, solved: _Solved) -> list[BoolArray]:
+        """Labels of every term; what only unpublished sums determine does not count."""
+        known = (term & (solved.variances < math.inf) for term in self.terms)
+        return [term for term in known if term.any()]
 
-    def _invert(self, shares: FloatArray) -> tuple[FloatArray, float]:
-        from scipy.linalg.lapack import dpotrf, dpotri
+    def _solved(self, shares: FloatArray) -> _Solved:
+        """The variances with these shares; the search asks for the last ones again."""
+        key = shares.tobytes()
+        if key not in self._known:
+            self._known.clear()
+            self._known[key] = self._invert(shares)
+        return self._known[key]
 
+    def _invert(self, shares: FloatArray) -> _Solved:
         with np.errstate(divide="ignore"):
             variances = self.ratios**2 / shares
         rows: BoolArray = (shares > 0)[self.table_of]
-        cells = self.has_cells
-        cell = float(variances[0]) if cells else UNKNOWN * float(variances[shares > 0].max())
-        ratios = variances[self.table_of[rows]] / cell
-        factor, _ = dpotrf(self.shared[np.ix_(rows, rows)] + np.diag(ratios))
-        inverse, _ = dpotri(factor)
-        diagonal = np.diag(inverse)
-        # What only unpublished sums determine does not count.
-        found = np.full(rows.size, math.inf)
-        found[rows] = cell * (ratios - ratios**2 * diagonal)
-        if cells and not rows.all():
-            inverse = np.triu(inverse) + np.triu(inverse, 1).T
+        found, own = np.full(rows.size, math.inf), variances[self.table_of[rows]]
+        if not self.has_cells:
+            basis = self._basis(rows)
+            covariances = basis @ np.linalg.solve(basis.T @ (basis / own[:, None]), basis.T)
+            found[rows] = np.diag(covariances)
+            return _Solved(found, math.inf, rows, own, covariances)
+        cell = float(variances[0])
+        inverse = np.linalg.inv(self.shared[np.ix_(rows, rows)] + np.diag(own / cell))
+        covariances = own[:, None] * (inverse @ self.shared[rows])
+        found[rows] = np.diag(covariances[:, rows])
+        if not rows.all():
             beside = self.shared[np.ix_(rows, ~rows)]
             explained = (beside * (inverse @ beside)).sum(axis=0)
             found[~rows] = cell * (np.diag(self.shared)[~rows] - explained)
-        known = rows.sum() - float((ratios * diagonal).sum())
-        return found, cell * (1 - known / self.tables[0].labels.size)
+        known = rows.sum() - float((own / cell * np.diag(inverse)).sum())
+        mean = cell * (1 - known / self.tables[0].labels.size)
+        return _Solved(found, mean, rows, own, covariances)
+
+    def _basis(self, rows: BoolArray) -> FloatArray:
+        """Orthonormal basis of the values that the sums of these labels can have together."""
+        key = rows.tobytes()
+        if key not in self._bases:
+            values, vectors = np.linalg.eigh(self.shared[np.ix_(rows, rows)])
+            self._bases[key] = vectors[:, values > DEPENDENT * values[-1]]
+        return self._bases[key]

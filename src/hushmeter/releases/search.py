@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache, partial
+from statistics import NormalDist
 
 import numpy as np
 
@@ -301,13 +302,11 @@ def _share_at_odds(request: Request, metered: Metered, unit: Unit, goal: float) 
 
     The odds are Φ(μ/2) with μ² = Σ s_j²/σ_j², so ε follows from them in closed form.
     """
-    from scipy.special import ndtri
-
     delta = float(exact("delta", request.delta))
     cells = _cells(request, metered, _cell_length(request, metered))
     aim = goal - ODDS_SLACK / 10
     while True:
-        epsilon = min(MOST_EPSILON, analytic_epsilon(1.0, 2 * float(ndtri(aim)), delta))
+        epsilon = min(MOST_EPSILON, analytic_epsilon(1.0, 2 * NormalDist().inv_cdf(aim), delta))
         promise = _share(request, metered, unit, cells, epsilon)
         if promise.odds <= goal:
             return promise
@@ -423,15 +422,15 @@ def search_noise(
     normal quantile of the odds grows nearly in proportion to ε, so a few proportional steps within
     a bracket find the largest ε.
     """
-    from scipy.special import ndtri
-
-    low, high = LEAST_EPSILON, MOST_EPSILON
+    normal, low, high = NormalDist(), LEAST_EPSILON, MOST_EPSILON
     aim = max_odds - ODDS_SLACK / 2
     # No attacker of an ε-private unit is right more often than 1/(1 + e^(−ε)): start there.
     guess = math.log(aim / (1 - aim)) if aim > 0.5 else low
     best: tuple[Mechanism, float, float] | None = None
     while best is None or not max_odds - ODDS_SLACK <= best[2] <= max_odds:
         guess = guess if low < guess < high else math.sqrt(low * high)
+        # The last digits of a quantile differ between libraries; they must not decide the noise.
+        guess = float(f"{guess:.10g}")
         try:
             mechanism = calibrate_series(name, guess, unit, delta)
         except InputError:  # The noise is too wide for any grid: only a larger ε is possible.
@@ -441,7 +440,7 @@ def search_noise(
             if found <= max_odds or best is None or best[2] > max_odds:
                 best = (mechanism, guess, found)
             low, high = (guess, high) if found <= max_odds else (low, guess)
-            guess *= float(ndtri(aim) / ndtri(min(max(found, 0.5 + 1e-9), 1 - 1e-12)))
+            guess *= normal.inv_cdf(aim) / normal.inv_cdf(min(max(found, 0.5 + 1e-9), 1 - 1e-12))
         if high / low < 1 + 3e-4:
             break
     return best

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from importlib import resources
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +43,7 @@ from hushmeter.clock import weekday
 from hushmeter.errors import DataError, InputError, UnknownNameError
 from hushmeter.files import atomic
 from hushmeter.home import Home
+from hushmeter.special import ndtr
 from hushmeter.trace import (
     SECONDS_PER_DAY,
     SECONDS_PER_HOUR,
@@ -292,13 +294,10 @@ def _draw_levels(on: BoolArray, appliance: Appliance, rng: np.random.Generator) 
 
 def _wander(shape: tuple[int, int], drift: float, rng: np.random.Generator) -> FloatArray:
     """Return stationary noise, uniform on [−1, 1], with the correlation `drift` in time."""
-    from scipy.signal import lfilter
-    from scipy.stats import norm
-
     shocks = rng.standard_normal(shape)
     shocks[1:] *= np.sqrt(1 - drift**2)
-    normal = lfilter([1.0], [1.0, -drift], shocks, axis=0)
-    uniform: FloatArray = 2 * norm.cdf(normal) - 1
+    normal = [list(accumulate(column, lambda y, x: x + drift * y)) for column in shocks.T.tolist()]
+    uniform: FloatArray = 2 * ndtr(np.stack(normal, axis=1)) - 1
     return uniform
 
 

@@ -28,7 +28,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import entr
 
 from hushmeter.checks import BoolArray, FloatArray, IntArray, positive_array, whole
 from hushmeter.compiled import compiled
@@ -315,7 +314,9 @@ def series_information(
 
 def entropy(masses: ArrayLike) -> float:
     """Entropy of a distribution [bit]."""
-    return float(entr(np.asarray(masses, dtype=np.float64)).sum()) / math.log(2)
+    found = np.asarray(masses, dtype=np.float64)
+    found = found[found > 0]
+    return -float((found * np.log(found)).sum()) / math.log(2)
 
 
 def _transitions(chain: ArrayLike) -> FloatArray:

@@ -12,13 +12,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from itertools import chain
-from math import ceil, comb, hypot
+from math import ceil, comb, erf, hypot, sqrt
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-from scipy.special import betaincinv
-from scipy.stats import chi2, norm
 
 from hushmeter.checks import BoolArray, FloatArray, IntArray, RngLike, whole
 from hushmeter.clock import utc_offsets
@@ -32,6 +31,7 @@ from hushmeter.releases.promise import Promise
 from hushmeter.releases.purposes import AT_HOME
 from hushmeter.releases.release import Release, View
 from hushmeter.releases.verify import verify
+from hushmeter.special import beta_quantile, chi2_quantile
 from hushmeter.trace import JOULES_PER_KWH, SECONDS_PER_DAY, SECONDS_PER_HOUR, Trace
 
 RELEASES = 50
@@ -347,7 +347,7 @@ class _Cells:
             own = hours == hour
             days = np.abs(watts[own] - np.median(watts[own]))
             spreads[own] = min(np.median(days), np.median(apart[own]))
-        return np.asarray((spreads / norm.ppf(0.75)) ** 2)
+        return np.asarray((spreads / NormalDist().inv_cdf(0.75)) ** 2)
 
     def profile(self, chosen: BoolArray) -> FloatArray:
         """Mean of the chosen cells by their place in a day [W]; NaN where there is none."""
@@ -400,7 +400,7 @@ class _Test:
         """The odds, and their bounds with 95 % confidence each, from that of the noise."""
         free = len(self.results) - 1
         wide, narrow = (
-            float(np.sqrt(free / chi2.ppf(p, free))) if free else 1.0
+            sqrt(free / chi2_quantile(p, free)) if free else 1.0
             for p in (1 - CONFIDENCE, CONFIDENCE)
         )
         return self.odds, self._odds(wide * self.noise), self._odds(narrow * self.noise)
@@ -409,7 +409,7 @@ class _Test:
         spread = hypot(noise, self.others)
         if spread <= 1e-9 * self.signal:
             return 1.0 if self.signal else 0.5
-        return float(norm.cdf(self.signal / spread / 2))
+        return NormalDist().cdf(self.signal / spread / 2)
 
 
 Odds = tuple[float, float, float]
@@ -653,7 +653,7 @@ def _judge(before: Finding, answers: BoolArray, odds: Odds | None, exact: bool) 
 
 def _upper(hits: int, total: int) -> float:
     """Upper bound of a share with 95 % confidence (Clopper and Pearson)."""
-    return 1.0 if hits == total else float(betaincinv(hits + 1, total - hits, CONFIDENCE))
+    return 1.0 if hits == total else beta_quantile(CONFIDENCE, hits + 1, total - hits)
 
 
 def _with_bounds(odds: Odds) -> str:
@@ -757,7 +757,7 @@ NIGHT_SPREAD, RATIO_SPREAD = 0.6, 0.25
 def _hour_chance(one: Finding) -> float:
     """Chance of a guess at the usual hour of all homes."""
     spread = USUAL_H[one.kind][one.evidence["hour"] is None]
-    return float(2 * norm.cdf(TOLERANCE_H / spread) - 1)
+    return erf(TOLERANCE_H / spread / sqrt(2))
 
 
 def _days_chance(one: Finding) -> float:
@@ -771,7 +771,7 @@ def _days_chance(one: Finding) -> float:
 Same = Callable[[Finding, Finding], bool]
 _NIGHT: tuple[Same, Callable[[Finding], float]] = (
     _same_night,
-    lambda _: float(2 * norm.cdf(0.2 / NIGHT_SPREAD) - 1),
+    lambda _: erf(0.2 / NIGHT_SPREAD / sqrt(2)),
 )
 RULES: dict[str, tuple[Same, Callable[[Finding], float]]] = {
     "base-load": _NIGHT,
@@ -784,7 +784,7 @@ RULES: dict[str, tuple[Same, Callable[[Finding], float]]] = {
     "active-hours": (_same_hours, lambda _: 0.4),
     # One of about seven windows and one of about four powers.
     "returns": (_same_load, lambda _: 1 / 28),
-    "weekend": (_same_ratio, lambda _: float(2 * norm.cdf(0.12 / RATIO_SPREAD) - 1)),
+    "weekend": (_same_ratio, lambda _: erf(0.12 / RATIO_SPREAD / sqrt(2))),
     "season": (_same_season, lambda _: 0.25),
     "weekly": (_same_weekday, lambda _: 3 / 56),
     "change": (_same_change, lambda _: 0.05),
