@@ -25,6 +25,14 @@ def load(module: str, what: str) -> Any:
         raise MissingExtraError(what, module.partition(".")[0]) from None
 
 
+def need(module: str, what: str, extra: str) -> Any:
+    """Import a package that only `what` needs; raise `MissingExtraError` where it is absent."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError:
+        raise MissingExtraError(what, extra) from None
+
+
 def listed(name: str) -> Mapping[str, Any]:
     """A table of all apps, such as their commands; empty if there are no apps."""
     try:
