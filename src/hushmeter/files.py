@@ -21,11 +21,15 @@ import secrets
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from decimal import Decimal
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from hushmeter.errors import DataError, HushmeterError, InputError
+from hushmeter.parts import need
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -311,14 +315,62 @@ def write_table(
 
 def table_bytes(columns: Mapping[str, Any], kind: str) -> bytes:
     """Return columns of equal length as "csv" or "parquet"; times are UTC."""
-    from pyarrow import csv, parquet
-
-    stream = BytesIO()
     if kind == "csv":
-        csv.write_csv(arrow_table(columns), stream)
-    else:
-        parquet.write_table(arrow_table(columns), stream, compression="zstd")
+        return _csv_bytes(columns)
+    parquet = need("pyarrow.parquet", "writing Parquet", "parquet")
+    stream = BytesIO()
+    parquet.write_table(arrow_table(columns), stream, compression="zstd")
     return stream.getvalue()
+
+
+def _csv_bytes(columns: Mapping[str, Any]) -> bytes:
+    """Columns as CSV; text is in quotes, and an empty cell is a missing value."""
+    rows = zip(*map(_cell_texts, columns.values()), strict=True)
+    lines = [",".join(map(_quoted, columns)), *map(",".join, rows), ""]
+    return "\n".join(lines).encode()
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
+
+
+def _cell_texts(values: Any) -> list[str]:
+    """The cells of a column as CSV writes them: shortest numbers, times of UTC in ISO 8601."""
+    if isinstance(values, np.ndarray) and values.dtype.kind == "M":
+        moments = _coarsest(values)
+        texts: list[str] = np.datetime_as_string(moments).tolist()
+        whole_days = np.datetime_data(moments.dtype)[0] == "D"
+        return texts if whole_days else [f"{text.replace('T', ' ')}Z" for text in texts]
+    cells = values.tolist() if isinstance(values, np.ndarray) else list(values)
+    whole = any(isinstance(cell, float) for cell in cells)
+    return [_cell_text(float(cell) if whole and cell is not None else cell) for cell in cells]
+
+
+def _cell_text(cell: object) -> str:
+    if cell is None:
+        return ""
+    if isinstance(cell, bool):
+        return str(cell).lower()
+    if isinstance(cell, float):
+        return _number_text(cell)
+    return _quoted(cell) if isinstance(cell, str) else str(cell)
+
+
+def _number_text(value: float) -> str:
+    """The shortest decimal number of a float, with an exponent below 1e-6 and from 1e10 on."""
+    text, size = repr(value), abs(value)
+    if "e" not in text and (size < 1e10 or not math.isfinite(value)):
+        return text.removesuffix(".0")
+    exact = Decimal(text).normalize()
+    return f"{exact:f}" if 1e-6 <= size < 1e10 else f"{exact:e}"
+
+
+def _coarsest(times: Any) -> Any:
+    """Times in the coarsest unit that is exact, so that their text is short."""
+    if np.datetime_data(times.dtype)[0] == "D":
+        return times
+    coarse = (times.astype(f"M8[{unit}]") for unit in ("s", "ms", "us"))
+    return next((found for found in coarse if (found == times).all()), times)
 
 
 def frame_columns(frame: pd.DataFrame) -> dict[str, list[Any]]:
@@ -329,25 +381,16 @@ def frame_columns(frame: pd.DataFrame) -> dict[str, list[Any]]:
 
 def arrow_table(columns: Mapping[str, Any]) -> Any:
     """Return columns of equal length as a pyarrow table; times are UTC."""
-    import pyarrow as pa
+    pa = need("pyarrow", "a table of Arrow", "parquet")
 
     arrays = {}
     for name, values in columns.items():
         array = pa.array(values)
-        arrays[name] = _utc(array) if pa.types.is_timestamp(array.type) else array
+        if pa.types.is_timestamp(array.type):
+            array = pa.array(_coarsest(array.to_numpy(zero_copy_only=False)))
+            array = array.cast(pa.timestamp(array.type.unit, tz="UTC"))
+        arrays[name] = array
     return pa.table(arrays)
-
-
-def _utc(times: Any) -> Any:
-    """Return times as UTC in the coarsest unit that is exact, so that their text is short."""
-    import pyarrow as pa
-
-    for unit in ("s", "ms", "us"):
-        try:
-            return times.cast(pa.timestamp(unit)).cast(pa.timestamp(unit, tz="UTC"))
-        except pa.ArrowInvalid:
-            continue
-    return times.cast(pa.timestamp("ns", tz="UTC"))
 
 
 def parse_json(content: bytes | str) -> Any:

@@ -38,6 +38,14 @@ def names_when_used(package: str, names: Mapping[str, str]) -> Callable[[str], A
     return find
 
 
+def need(module: str, what: str, extra: str) -> Any:
+    """Import a package that only `what` needs; raise `MissingExtraError` where it is absent."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError:
+        raise MissingExtraError(what, extra) from None
+
+
 def listed(name: str) -> Mapping[str, Any]:
     """A table of all apps, such as their commands; empty if there are no apps."""
     try:

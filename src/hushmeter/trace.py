@@ -31,6 +31,7 @@ from hushmeter.checks import (
 from hushmeter.errors import DataError, InputError
 from hushmeter.files import arrow_table
 from hushmeter.formatting import format_watts, html_facts, html_line, short_duration
+from hushmeter.parts import need
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -460,8 +461,7 @@ class Trace:
         and `time` names its column of times, with a time zone. `interval_s`, `watts`, `metering`
         and the errors are those of `from_pandas`.
         """
-        import pyarrow as pa
-
+        pa = need("pyarrow", "a table of Arrow", "parquet")
         if not hasattr(data, "__arrow_c_stream__"):
             raise InputError(f"{type(data).__name__} has no Arrow stream (__arrow_c_stream__).")
         table = pa.table(data)

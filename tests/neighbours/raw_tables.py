@@ -114,7 +114,7 @@ class TableChannels:
         keys = [c for c in self.planned.plan.keys if not c.names_meter]
         groups: dict[str, list[int]] = {}
         for i in left.tolist():
-            words = " ".join(str(c.data[i].as_py() or "") for c in keys)
+            words = " ".join(str(c.data[i] or "") for c in keys)
             groups.setdefault(words, []).append(i)
         counter = self.planned.plan.counter
         for words, numbers in groups.items():
@@ -131,10 +131,8 @@ class TableChannels:
     def _flip(self, place: int, fed: IntArray, keys: Sequence[Column]) -> None:
         """A word names the direction of the only row of its time: a run can turn it."""
         names = [column.name for column in self.columns]
-        key = next(
-            c for c in keys if c.data[int(fed[0])].as_py() != c.data[int(self.parts[0][0])].as_py()
-        )
-        column, drawn = names.index(key.name), key.data[int(self.parts[0][0])].as_py()
+        key = next(c for c in keys if c.data[int(fed[0])] != c.data[int(self.parts[0][0])])
+        column, drawn = names.index(key.name), key.data[int(self.parts[0][0])]
         self._add("use", place, np.sort(np.concatenate([*self.parts, fed])), counter=False)
         whole = self.found.channels[-1]
         rows = {int(self.rows[i]) for i in fed}
@@ -209,7 +207,7 @@ class TableChannels:
 
 
 def _varies(column: Column) -> bool:
-    return len(column.data.unique()) > 1
+    return len(column.data.distinct()) > 1
 
 
 def _lowest(word: str, cells: Sequence[Any], powers: FloatArray) -> float:

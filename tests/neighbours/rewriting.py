@@ -32,6 +32,7 @@ from tests.neighbours.raw_tables import MOST_WORDS, Layout, TableChannels
 from hushmeter.checks import FloatArray, IntArray
 from hushmeter.errors import DataError
 from hushmeter.read import ReadOptions, Recording, read_bytes
+from hushmeter.read.cells import of_arrow
 from hushmeter.read.column_roles import PlannedTable, plan_table
 from hushmeter.read.columns import (
     Column,
@@ -258,11 +259,12 @@ class RawFile:
         """The reader's plan of a table, the file's row of every row of it, and its columns."""
         path = MemoryFile(self.name, b"")
         raw, mark = self._marked(path)
-        rows = np.array([int(float(cell)) for cell in raw.data.column(mark).to_pylist()])
-        names = raw.data.column_names
+        rows = np.array([int(float(cell)) for cell in raw.data[mark].tolist()])
+        names = list(raw.data)
         place = names.index(mark)
         context = tuple(c for i, c in enumerate(raw.context) if i != place)
-        raw = replace(raw, data=raw.data.drop_columns([mark]), context=context)
+        data = {name: cells for name, cells in raw.data.items() if name != mark}
+        raw = replace(raw, data=data, context=context)
         task = Task(path, self.options)
         return plan_table(task, raw), rows, classify(task, raw)
 
@@ -272,7 +274,8 @@ class RawFile:
         inner = getattr(self.cells, "inner", self.cells)
         if isinstance(inner, ParquetCells):
             numbers = list(range(1, len(cells)))
-            return RawTable(inner.table.append_column(MARK, [numbers]), kind="Parquet table"), MARK
+            data = of_arrow(inner.table.append_column(MARK, [numbers]))
+            return RawTable(data, kind="Parquet table"), MARK
         frame = find_frame([[str(c) if c is not None else "" for c in row] for row in cells], path)
         width = max(len(frame.names), *(len(row) for row in cells[frame.first :]))
         rows = []
@@ -285,7 +288,7 @@ class RawFile:
             rows.append([*row, *[""] * (width - len(row)), last] if marked else row)
         raw = table_of_rows(rows, path)
         raw = whole_table(Task(path, self.options), raw)
-        return raw, raw.data.column_names[width]
+        return raw, list(raw.data)[width]
 
     def _table(self) -> Layout:
         """The channels of a table, by the reader's plan of its columns and rows."""

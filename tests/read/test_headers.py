@@ -7,10 +7,12 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import hushmeter
 from hushmeter.clock import check_zone
+from hushmeter.read.cells import Cells
 from hushmeter.read.columns import Column, is_unix
 from hushmeter.read.headers import (
     PREPARATIONS,
@@ -56,11 +58,9 @@ def test_a_word_matches_itself_and_a_star_any_letters():
 
 
 def test_names_of_circuits_rooms_and_tariffs_are_no_direction_time_or_price():
-    import pyarrow as pa
-
     names = innocent_names()
     assert len(set(names)) >= 300
-    watts = pa.array([150.0, 1600.0])
+    watts = Cells.of(np.array([150.0, 1600.0]))
     for name in names:
         forms = (name, f"{name} (kWh)", f"{name} [W]", f"{name.lower().replace(' ', '_')}_kw")
         for header in (*forms, name.upper()):
@@ -144,9 +144,7 @@ def test_no_layout_hides_a_later_one():
 
 
 def test_a_layout_that_states_nothing_leaves_the_table_as_it_is():
-    import pyarrow as pa
-
-    table, notes = pa.table({"Stamp": [1], "Import": [2.0]}), []
+    table, notes = {"Stamp": Cells.of(np.array([1])), "Import": Cells.of(np.array([2.0]))}, []
     layout = Layout("My logger", frozenset({"stamp", "import"}), "stamp", ("import",))
     assert layout.prepared(table, notes) == table
     assert notes == []

@@ -107,7 +107,7 @@ def test_a_column_that_is_not_there(save):
 def test_a_field_too_long_for_the_csv_module_is_split_plainly(save):
     long = "x" * 140_000
     raw = load_text(save(f"timestamp,watts,{long}\n1,2,3\n".encode()))
-    assert raw.data.column_names == ["timestamp", "watts", long]
+    assert list(raw.data) == ["timestamp", "watts", long]
 
 
 @pytest.mark.parametrize(
@@ -166,17 +166,17 @@ def test_header_rows_of_a_spreadsheet_are_joined():
         ["Totaal", 4, 5],
     ]
     raw = table_of_rows(rows, Path("book.xlsx"), kind="workbook")
-    assert raw.data.column_names == ["Datum", "laag", "hoog"]
+    assert list(raw.data) == ["Datum", "laag", "hoog"]
     assert raw.context == ("", "Stroom [kWh]", "Stroom [kWh]")
     assert raw.preamble == ("Report of 2024",)
-    assert raw.data.column(1).to_pylist() == [1.5, 2.5]
+    assert list(raw.data.values())[1].tolist() == [1.5, 2.5]
     assert raw.notes == ("1 row without a time (a footer or total) was left out.",)
 
 
 def test_a_repeated_header_starts_another_block(save):
     days = [f"time,watts\n2024-01-0{d} 00:00,5\n2024-01-0{d} 12:00,6\n\n" for d in range(1, 5)]
     raw = load_text(save("".join(days).encode()))
-    assert raw.data.num_rows == 2
+    assert raw.rows == 2
     assert len(raw.blocks) == 3
     assert len(read_meter(save("".join(days).encode()), tz="UTC")) == 8
 
@@ -186,7 +186,7 @@ def test_a_header_that_stands_again_with_other_blanks_is_the_same():
     more = [[datetime(2024, 1, 2, 0), 7.0], [datetime(2024, 1, 2, 12), 8.0]]
     again = [*rows, [" time ", "use (W) "], *more]
     raw = table_of_rows(again, Path("book.xlsx"), kind="workbook")
-    assert [block.data.num_rows for block in raw.blocks] == [2]
+    assert [block.rows for block in raw.blocks] == [2]
     assert raw.notes == ()
 
 

@@ -12,11 +12,17 @@ import pytest
 from hushmeter.clock import SECOND
 from hushmeter.errors import DataError
 from hushmeter.read import ReadOptions, read_recording
+from hushmeter.read.cells import cells_of
 from hushmeter.read.times import find_zone, read_clock, read_stamps, split_range, to_utc
 
 PATH = Path("file.csv")
 NOON = int(np.datetime64("2024-06-01T12:00:00", "ns").astype(np.int64))
 HOUR = 3600 * 10**9
+
+
+def cells(values):
+    """A column of a list of Python's values."""
+    return cells_of(pa.array(values))
 
 
 def parse_times(column, path, tz):
@@ -36,14 +42,14 @@ def localise(local, tz):
 @pytest.mark.parametrize(
     ("column", "tz"),
     [
-        (pa.array([NOON // 10**9, NOON // 10**9 + 3600]), None),
-        (pa.array([NOON / 1e9, NOON / 1e9 + 3600]), None),
-        (pa.array([NOON // 10**6, NOON // 10**6 + 3_600_000]), None),
-        (pa.array(["2024-06-01T12:00:00Z", "2024-06-01T15:00:00+02:00"]), None),
-        (pa.array(["01/06/2024 13:00", "01/06/2024 14:00"]), "Europe/London"),
-        (pa.array(["01.06.2024 14:00:00", "01.06.2024 15:00:00"]), "Europe/Berlin"),
-        (pa.array(["2024-06-01 12:00", "2024-06-01 13:00"]), "utc"),
-        (pa.array([datetime(2024, 6, 1, 12), datetime(2024, 6, 1, 13)]), "UTC"),
+        (cells([NOON // 10**9, NOON // 10**9 + 3600]), None),
+        (cells([NOON / 1e9, NOON / 1e9 + 3600]), None),
+        (cells([NOON // 10**6, NOON // 10**6 + 3_600_000]), None),
+        (cells(["2024-06-01T12:00:00Z", "2024-06-01T15:00:00+02:00"]), None),
+        (cells(["01/06/2024 13:00", "01/06/2024 14:00"]), "Europe/London"),
+        (cells(["01.06.2024 14:00:00", "01.06.2024 15:00:00"]), "Europe/Berlin"),
+        (cells(["2024-06-01 12:00", "2024-06-01 13:00"]), "utc"),
+        (cells([datetime(2024, 6, 1, 12), datetime(2024, 6, 1, 13)]), "UTC"),
     ],
 )
 def test_every_shape_gives_the_same_instants(column, tz):
@@ -52,7 +58,7 @@ def test_every_shape_gives_the_same_instants(column, tz):
 
 
 def test_dates_are_midnights_of_their_zone():
-    found, words = parse_times(pa.array([date(2024, 6, 1)]), PATH, "Europe/London")
+    found, words = parse_times(cells([date(2024, 6, 1)]), PATH, "Europe/London")
     assert found.tolist() == [NOON - 13 * HOUR]
     assert words == "local times of Europe/London"
 
@@ -60,12 +66,12 @@ def test_dates_are_midnights_of_their_zone():
 @pytest.mark.parametrize(
     ("column", "sentence"),
     [
-        (pa.array([True, False]), "such as 'True'"),
-        (pa.array(["soon"]), "such as 'soon'"),
-        (pa.array(["2024-06-01T12:00Z", "2024-06-01T13:00"]), "without a zone, first in row 1"),
-        (pa.array(["0001-01-01T00:00:00+14:00"]), "outside 1970 … 2200 in row 0"),
-        (pa.array(["0000-01-01"]), "outside 1970 … 2200 in row 0"),
-        (pa.array(["1950-01-01T00:00Z"]), "outside 1970 … 2200 in row 0"),
+        (cells([True, False]), "such as 'True'"),
+        (cells(["soon"]), "such as 'soon'"),
+        (cells(["2024-06-01T12:00Z", "2024-06-01T13:00"]), "without a zone, first in row 1"),
+        (cells(["0001-01-01T00:00:00+14:00"]), "outside 1970 … 2200 in row 0"),
+        (cells(["0000-01-01"]), "outside 1970 … 2200 in row 0"),
+        (cells(["1950-01-01T00:00Z"]), "outside 1970 … 2200 in row 0"),
     ],
 )
 def test_what_cannot_be_a_time_is_refused(column, sentence):
@@ -97,24 +103,24 @@ def test_an_hour_that_the_clock_skips_is_marked():
      (["07h15", "07.30"], [26_100, 27_000]), (["23:59:59", None], [86_399, 0])],
 )  # fmt: skip
 def test_clocks(texts, seconds):
-    found, good = read_clock(pa.array(texts))
+    found, good = read_clock(cells(texts))
     assert found.tolist() == seconds
     assert good.tolist() == [text is not None for text in texts]
 
 
 @pytest.mark.parametrize("texts", [["29.10.22", "30.10.22"], ["12", "13"], ["soon"], ["99:99"]])
 def test_what_is_no_clock(texts):
-    assert read_clock(pa.array(texts)) is None
+    assert read_clock(cells(texts)) is None
 
 
 def test_ranges_are_split():
-    starts, ends = split_range(pa.array(["2025-10-19 00:00 to 2025-10-19 01:00", None]))
-    assert (starts.to_pylist(), ends.to_pylist()) == (
+    starts, ends = split_range(cells(["2025-10-19 00:00 to 2025-10-19 01:00", None]))
+    assert (starts.tolist(), ends.tolist()) == (
         ["2025-10-19 00:00", None],
         ["2025-10-19 01:00", None],
     )
-    assert split_range(pa.array(["00:00-00:15"]))[1].to_pylist() == ["00:15"]
-    assert split_range(pa.array(["2025-10-19 00:00"])) is None
+    assert split_range(cells(["00:00-00:15"]))[1].tolist() == ["00:15"]
+    assert split_range(cells(["2025-10-19 00:00"])) is None
 
 
 @pytest.mark.parametrize(
@@ -131,7 +137,7 @@ def test_zones_in_headers(text, zone):
 )
 def test_month_names(text):
     moment = np.datetime64("2024-01-31T10:00", "ns").astype(np.int64)
-    assert read_stamps(pa.array([text]), PATH).ns.tolist() == [moment]
+    assert read_stamps(cells([text]), PATH).ns.tolist() == [moment]
 
 
 def test_a_second_pass_at_other_seconds_is_distinguished(rng):

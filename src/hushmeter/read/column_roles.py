@@ -10,12 +10,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
 from hushmeter.clock import SECOND
 from hushmeter.errors import DataError
+from hushmeter.read.cells import Cells
 from hushmeter.read.columns import (
     NAMELESS,
     SAMPLE,
@@ -44,7 +44,6 @@ from hushmeter.read.headers import (
     states_feed_in,
 )
 from hushmeter.read.recording import Task
-from hushmeter.read.source import refuse_faults
 from hushmeter.read.text_table import RawTable
 from hushmeter.read.times import find_order, find_zone, read_clock, read_stamps, split_range
 
@@ -89,7 +88,7 @@ def plan_times(task: Task, columns: Sequence[Column]) -> TimePlan:
 
 def _order_of(columns: Sequence[Column]) -> bool | None:
     """The order of day and month that all times of a table show together."""
-    written: list[Any] = []
+    written: list[Cells] = []
     for column in columns:
         ends = split_range(column.data) if column.kind == "range" else None
         written += ends or ([column.data] if column.kind in ("time", "date") else [])
@@ -124,11 +123,8 @@ def _varied(columns: Sequence[Column]) -> Sequence[Column]:
     return [c for c in columns if c not in fixed] if moving and fixed else columns
 
 
-def _is_fixed(data: Any) -> bool:
-    import pyarrow.compute as pc
-
-    extremes = pc.min_max(data)
-    return bool(extremes["min"] == extremes["max"])
+def _is_fixed(data: Cells) -> bool:
+    return len(data.known().distinct()) < 2
 
 
 def _rank(column: Column, columns: Sequence[Column]) -> tuple[int, bool] | None:
@@ -140,7 +136,7 @@ def _rank(column: Column, columns: Sequence[Column]) -> tuple[int, bool] | None:
     elif column.kind == "range":
         whole = read_clock(_range_start(column)) is None
         # Beside other times, a range that many rows share is a period of bills.
-        rank = (6 if len(column.data.unique()) < 0.5 * len(column.data) else 1) if whole else None
+        rank = (6 if len(column.data.distinct()) < 0.5 * len(column.data) else 1) if whole else None
     elif column.kind == "date":
         partner = _clock_of(columns, "start") or _clock_of(columns, "end")
         rank = (2 if partner else 5) + (role == "end") + 2 * (role == "other")
@@ -149,8 +145,8 @@ def _rank(column: Column, columns: Sequence[Column]) -> tuple[int, bool] | None:
     return None if rank is None else (rank, not (column.aware or is_unix(column)))
 
 
-def _range_start(column: Column) -> Any:
-    ends = split_range(column.data.drop_null().slice(0, SAMPLE))
+def _range_start(column: Column) -> Cells:
+    ends = split_range(column.data.known().take(slice(SAMPLE)))
     assert ends is not None
     return ends[0]
 
@@ -199,7 +195,7 @@ def _zone_column(columns: Sequence[Column]) -> str | None:
     """The zone in a column that says it in every row."""
     for column in columns:
         if column.kind == "text" and has_word(column.name.replace(" ", ""), "zones"):
-            found = {str(v.as_py()) for v in column.data.unique() if v.is_valid}
+            found = {str(value) for value in column.data.known().distinct()}
             if len(found) == 1:
                 return find_zone(found.pop())
     return None
@@ -294,9 +290,7 @@ def _is_key(column: Column) -> bool:
 
 
 def _names_meter(column: Column) -> bool:
-    from pyarrow import types
-
-    whole = types.is_integer(column.data.type) or types.is_string(column.data.type)
+    whole = column.data.kind in "iuO"
     mains = column.meaning.mains and not has_word(column.name, "ids")
     return whole and has_word(column.name, "meters") and not mains
 
@@ -378,7 +372,7 @@ def _named(columns: Sequence[Column]) -> str:
 
 def _shown(columns: Sequence[Column]) -> str:
     """Names of columns with their first values."""
-    firsts = [", ".join(str(v) for v in c.data.slice(0, 3).to_pylist()) for c in columns[:12]]
+    firsts = [", ".join(str(v) for v in c.data.take(slice(3)).tolist()) for c in columns[:12]]
     return "; ".join(f"{c.name}: {first}" for c, first in zip(columns, firsts, strict=False))
 
 
@@ -542,7 +536,7 @@ def _are_whole(columns: Sequence[Column]) -> bool:
 
 def _candidates(group: Sequence[Column]) -> list[Column]:
     """Columns that may be the meter, the likely ones first; constants cannot be."""
-    different = [c for c in group if len(c.data.unique().slice(0, 3).drop_null()) > 1]
+    different = [c for c in group if sum(v is not None for v in c.data.distinct()[:3]) > 1]
     return sorted(
         different or group,
         key=lambda c: (not c.meaning.mains, c.meaning.part != "total", c.meaning.flow == ""),
@@ -653,7 +647,7 @@ class PlannedTable:
 def plan_table(task: Task, raw: RawTable) -> PlannedTable:
     """Decide which columns hold the times, the meter and its circuits; see `table.read_plan`."""
     task.notes.extend(raw.notes)
-    names = frozenset(name.lower() for name in raw.data.column_names)
+    names = frozenset(name.lower() for name in raw.data)
     asked = task.options.time_column is not None or task.options.value_column is not None
     layout = None if asked or not raw.has_header else find_layout(names)
     if layout is not None:
@@ -698,11 +692,8 @@ def _stated_zone(preamble: Sequence[str]) -> str | None:
 
 def _by_layout(task: Task, raw: RawTable, layout: Layout) -> tuple[RawTable, Plan]:
     """The plan of a known layout."""
-    import pyarrow as pa
-
     try:
-        with refuse_faults(f"no proper {layout.format}", pa.ArrowException):
-            data = layout.prepared(raw.data, task.notes)
+        data = layout.prepared(raw.data, task.notes)
     except DataError as error:
         raise task.error(f"is {error}") from None
     raw = replace(raw, data=data, context=())

@@ -5,19 +5,17 @@ A table with one row for each day is turned into one with a row for each time.
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.clock import SECOND
 from hushmeter.errors import DataError, InputError
+from hushmeter.read.cells import Cells, Table, joined, unique_names
 from hushmeter.read.headers import (
     Layout,
     Meaning,
@@ -30,20 +28,13 @@ from hushmeter.read.headers import (
 )
 from hushmeter.read.recording import Task, unit_factor
 from hushmeter.read.source import read_head, read_parquet, refuse_faults
-from hushmeter.read.text_table import RawTable, load_text, unique_names
-from hushmeter.read.times import (
-    arrow_array,
-    as_numpy,
-    of_distinct,
-    one_array,
-    read_clock,
-    read_stamps,
-    split_range,
-)
+from hushmeter.read.text_table import RawTable, load_text
+from hushmeter.read.times import read_clock, read_stamps, split_range
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR
 
 SAMPLE = 200
-CELL_UNIT = r"^\s*(?P<number>[-+]?[\d.,' ]*\d[.,]?)\s*(?P<unit>[kM]?Wh?)\s*$"
+CELL_UNIT = re.compile(r"\s*(?P<number>[-+]?[\d.,' ]*\d[.,]?)\s*(?P<unit>[kM]?Wh?)\s*", re.ASCII)
+BLANKS = re.compile("[ \t\n\r\f\u00a0\u202f']")
 NAMELESS = re.compile(r"column_\d+|Unnamed: \d+")
 PARQUET_MAGIC = b"PAR1"
 BALANCE_ROUNDING = 0.02
@@ -65,7 +56,7 @@ class Column:
     # Its header, and the texts of further header rows above it
     name: str
     context: str
-    data: Any
+    data: Cells
     decimal: str  # The decimal mark of numbers that are text
     kind: str = "text"  # time, date, clock, range, number, text or empty
     aware: bool = False  # For times: whether they carry their zone
@@ -100,7 +91,7 @@ class Column:
             # A gap is public, and a word such as >2000 follows from the value.
             row = int(np.argmax(odd))
             raise task.error(
-                f": column {self.name!r} is {str(self.data[row].as_py())[:40]!r} in row {row}"
+                f": column {self.name!r} is {str(self.data[row])[:40]!r} in row {row}"
                 ", neither a number nor a mark of a missing value: write 1234.5, or name the "
                 "meter's column (`value_column=`)."
             )
@@ -114,50 +105,40 @@ class Column:
         return values
 
 
-def to_numbers(data: Any, decimal: str) -> tuple[FloatArray, BoolArray]:
+def to_numbers(data: Cells, decimal: str) -> tuple[FloatArray, BoolArray]:
     """A column as float64 with NaN for missing cells, and where a cell is something else.
 
     Text is read with the decimal mark of the file; the other mark, blanks and apostrophes may
     separate thousands.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    kind = data.type
-    if pa.types.is_null(kind):
-        return np.full(len(data), np.nan), np.zeros(len(data), dtype=np.bool_)
-    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-        numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind)
-        if not (numeric or pa.types.is_decimal(kind)):
-            return np.full(len(data), np.nan), as_numpy(data.is_valid())
-        values: FloatArray = as_numpy(data.cast(pa.float64(), safe=False), np.nan)
-        return values, np.zeros(len(data), dtype=np.bool_)
-    text = pc.replace_substring_regex(data.cast(pa.string()), "[\\s\u00a0\u202f']", "")
+    if data.kind in "iuf":
+        return data.floats(), np.zeros(len(data), dtype=np.bool_)
+    if not data.is_text:
+        return np.full(len(data), np.nan), data.good
     other = "." if decimal == "," else ","
     point, mark = re.escape(decimal), re.escape(other)
     whole = rf"(?:[1-9]\d{{0,2}}(?:{mark}\d{{3}})+|\d+)(?:{point}\d*)?|{point}\d+"
-    good = pc.match_substring_regex(text, rf"^[-+]?(?:{whole})(?:[eE][-+]?\d+)?$")
-    plain = pc.replace_substring(pc.replace_substring(text, other, ""), decimal, ".")
-    numbers = pc.if_else(good, plain, pa.NA).cast(pa.float64())
-    values = as_numpy(numbers, np.nan)
-    words = pc.if_else(good, pa.NA, pc.utf8_trim_whitespace(data.cast(pa.string())))
-    return values, of_distinct(words, lambda word: not is_missing(word), False)
+    pattern = re.compile(rf"[-+]?(?:{whole})(?:[eE][-+]?\d+)?", re.ASCII)
 
+    def number(text: str) -> float:
+        plain = BLANKS.sub("", text)
+        fits = pattern.fullmatch(plain) is not None
+        return float(plain.replace(other, "").replace(decimal, ".")) if fits else np.nan
 
-def is_text(data: Any) -> bool:
-    """Return True if an Arrow column holds text."""
-    from pyarrow import types
-
-    return bool(types.is_string(data.type) or types.is_large_string(data.type))
+    texts = data.values.tolist()
+    found = {text: number(text) for text in dict.fromkeys(texts)}
+    odd = {text for text, value in found.items() if value != value and not is_missing(text.strip())}
+    values = np.array([found[text] for text in texts], dtype=np.float64)
+    if not odd:
+        return values, np.zeros(len(data), dtype=np.bool_)
+    return values, np.array([text in odd for text in texts], dtype=np.bool_)
 
 
 def classify(task: Task, raw: RawTable) -> list[Column]:
     """The columns of a table, with what they hold."""
     columns = []
-    for i, name in enumerate(raw.data.column_names):
-        column = Column(
-            name, raw.context[i] if raw.context else "", raw.data.column(i), raw.decimal
-        )
+    for i, (name, cells) in enumerate(raw.data.items()):
+        column = Column(name, raw.context[i] if raw.context else "", cells, raw.decimal)
         split = _split_units(column)
         if split is not None and _text_kind(task, split) == "number":
             column = split
@@ -179,7 +160,7 @@ def _with_joined_date(columns: list[Column]) -> list[Column]:
         return columns
     numbers = [to_numbers(c.data, c.decimal)[0] for c in found]
     texts = [f"{y:04.0f}-{m:02.0f}-{d:02.0f}" for y, m, d in zip(*numbers, strict=True)]
-    date = Column("date", "", arrow_array(texts), ".", "date")
+    date = Column("date", "", Cells.of(texts), ".", "date")
     return [date, *(c for c in columns if c not in found)]
 
 
@@ -192,8 +173,9 @@ def _find_hours(columns: Sequence[Column]) -> None:
     timed = any(c.kind in ("time", "clock", "range") or is_number_of_day(c) for c in columns)
     if len(dates) != 1 or timed:
         return
-    codes = one_array(dates[0].data.dictionary_encode()).indices
-    same = np.diff(as_numpy(codes, -1)) == 0
+    data = dates[0].data
+    same = data.good[1:] == data.good[:-1]
+    same &= (data.values[1:] == data.values[:-1]) | ~data.good[1:]
     for column in columns:
         if column.kind != "number" or column.meaning.unit is not None:
             continue
@@ -223,50 +205,39 @@ def _split_units(column: Column) -> Column | None:
     Every cell counts by its own unit: which unit a cell has may follow from its value, so neither
     the unit of the column nor the place of the first such cell decides anything.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if not is_text(column.data):
+    if not column.data.is_text:
         return None
-    whole = one_array(column.data).cast(pa.string())
-    parts = pc.extract_regex(whole, CELL_UNIT)
-    units = parts.field("unit").filter(parts.is_valid()).unique().to_pylist()
+    matches = {text: CELL_UNIT.fullmatch(text) for text in column.data.known().distinct()}
+    units = {match["unit"] for match in matches.values() if match is not None}
     if not units or len({unit.endswith("h") for unit in units}) > 1:
         return None
-    base = "Wh" if units[0].endswith("h") else "W"
+    base = "Wh" if units.pop().endswith("h") else "W"
     stated = find_unit(f"{column.context} {column.name}")
     same = stated is not None and stated.endswith("h") == base.endswith("h")
-    sizes = {unit: unit_factor(unit)[0] for unit in (*units, *([stated] if same else []))}
-    plain = sizes[stated] if stated is not None and same else np.nan
-    found = pc.if_else(parts.is_valid(), parts.field("unit"), pa.NA).to_pylist()
-    factors = np.array([plain if unit is None else sizes[unit] for unit in found])
-    data = pc.if_else(parts.is_valid(), parts.field("number"), whole)
+    plain = unit_factor(stated)[0] if stated is not None and same else np.nan
+    found = [matches.get(text) for text in column.data.tolist()]
+    factors = np.array([plain if match is None else unit_factor(match["unit"])[0]
+                        for match in found])  # fmt: skip
+    data = Cells.of([text if match is None else match["number"]
+                     for text, match in zip(column.data.tolist(), found, strict=True)])  # fmt: skip
     return replace(column, data=data, factors=factors, cell_unit=base)
 
 
 def _kind(task: Task, column: Column) -> str:
-    from pyarrow import types
-
     data = column.data
-    if data.null_count == len(data) or types.is_null(data.type):
+    if not data.good.any():
         return "empty"
-    if types.is_date(data.type):
-        return "date"
-    if types.is_time(data.type):
-        return "clock"
-    if types.is_timestamp(data.type):
-        column.aware = data.type.tz is not None
-        return "date" if not column.aware and read_stamps(data, task.path).dates_only else "time"
-    if types.is_integer(data.type) or types.is_floating(data.type) or types.is_decimal(data.type):
-        return "number"
-    if not (types.is_string(data.type) or types.is_large_string(data.type)):
-        return "text"
+    if data.kind == "M":
+        column.aware = data.aware
+        return "date" if not data.aware and read_stamps(data, task.path).dates_only else "time"
+    if not data.is_text:
+        return {"m": "clock", "b": "text"}.get(data.kind, "number")
     return _text_kind(task, column)
 
 
 def _are_dates(task: Task, column: Column) -> bool:
     """True for dates in digits, such as 20240131."""
-    if is_text(column.data):
+    if column.data.is_text:
         return False
     try:
         return read_stamps(column.data, task.path).dates_only
@@ -276,14 +247,14 @@ def _are_dates(task: Task, column: Column) -> bool:
 
 def _text_kind(task: Task, column: Column) -> str:
     """What a column of text holds: numbers by all of its cells, times by a sample."""
-    data = column.data.drop_null()
+    data = column.data.known()
     values, odd = to_numbers(data, column.decimal)
     numbers = int(np.isfinite(values).sum())
     stated = find_unit(f"{column.context} {column.name}") is not None or column.cell_unit
     half = has_word(column.name, "values") and numbers > 0.5 * odd.size
     if numbers and (stated or half or odd.sum() <= 0.1 * odd.size):
         return "number"
-    sample = data.slice(0, SAMPLE)
+    sample = data.take(slice(SAMPLE))
     # A unit above several columns does not make text a quantity.
     if find_unit(column.name) or column.cell_unit:
         return "text"
@@ -352,14 +323,11 @@ def find_named(task: Task, columns: Sequence[Column], asked: str) -> Column:
 
 def load_table(task: Task, texts: Collection[str] = ()) -> RawTable:
     """The whole table of a CSV or Parquet file, before its columns are understood."""
-    import pyarrow as pa
-
-    path, fault = task.path, f"{task.path} is neither a CSV nor a Parquet table"
-    with refuse_faults(fault, pa.ArrowException, OSError, UnicodeError, OverflowError, LookupError):
+    path = task.path
+    faults = (OSError, UnicodeError, OverflowError, LookupError)
+    with refuse_faults(f"{path} is neither a CSV nor a Parquet table", *faults):
         if read_head(path, 4) == PARQUET_MAGIC:
-            data = read_parquet(path)
-            raw = RawTable(data.rename_columns(list(unique_names(data.column_names))),
-                           kind="Parquet table")  # fmt: skip
+            raw = RawTable(read_parquet(path), kind="Parquet table")
         else:
             raw = load_text(path, texts, task.options.decimal_mark)
     return whole_table(task, raw)
@@ -369,49 +337,14 @@ def whole_table(task: Task, raw: RawTable) -> RawTable:
     """The table with the rows of its further blocks, and without empty rows."""
     data, notes = _joined(task, raw)
     raw = _below_each_other(replace(raw, data=data, blocks=(), notes=notes))
-    raw = replace(raw, data=_without_empty_rows(raw.data))
-    raw = _with_dates_of_headings(task, raw)
-    if raw.data.num_rows == 0:
-        raise task.error(
-            f"holds no readings, only the columns {', '.join(raw.data.column_names[:8])}."
-        )
+    raw = _with_dates_of_headings(task, _without_empty_rows(raw))
+    if not raw.rows:
+        raise task.error(f"holds no readings, only the columns {', '.join(list(raw.data)[:8])}.")
     return raw
 
 
-def read_columns(path: Path, times: Collection[str] = ()) -> Any:
-    """Read a table as it is, without deciding what its columns mean.
-
-    The same rules hold as for meter readings: the delimiter, the decimal mark, the encoding, the
-    row of the header and gzip are found from the content.
-    """
-    if not path.is_file():
-        raise DataError(f"{path} does not exist.")
-    task = Task(path)
-    raw = load_table(task, texts=times)
-    table = raw.data
-    for i, column in enumerate(classify(task, raw)):
-        if column.kind == "empty" or (column.kind == "number" and is_text(column.data)):
-            values, _ = to_numbers(column.data, raw.decimal)
-            table = table.set_column(i, column.name, arrow_array(values))
-        elif column.name.lower() in times and _is_other_date(column):
-            stamps = read_stamps(column.data, path)
-            moments = arrow_array(stamps.ns.astype("datetime64[ns]"), ~stamps.good)
-            table = table.set_column(i, column.name, moments)
-    return table
-
-
-def _is_other_date(column: Column) -> bool:
-    """True for text with times in another order than that of ISO 8601."""
-    if column.kind not in ("time", "date") or not is_text(column.data):
-        return False
-    first = next((value.as_py() for value in column.data if value.is_valid), "")
-    return re.match(r"\d{4}-", first) is None
-
-
-def _joined(task: Task, raw: RawTable) -> tuple[Any, tuple[str, ...]]:
+def _joined(task: Task, raw: RawTable) -> tuple[Table, tuple[str, ...]]:
     """The rows of all blocks under the same header, or the chosen block; and the notes."""
-    import pyarrow as pa
-
     if not raw.blocks:
         return raw.data, raw.notes
     tables = [raw.data, *(block.data for block in raw.blocks)]
@@ -422,16 +355,16 @@ def _joined(task: Task, raw: RawTable) -> tuple[Any, tuple[str, ...]]:
     if drawn is not None:
         note = f"Of {len(tables)} tables of the same times, the one of drawn energy was read."
         return drawn, (*raw.notes, note)
-    first, *others = (set(table.column(0).to_pylist()) for table in tables)
+    first, *others = (set(next(iter(table.values())).tolist()) for table in tables)
     if any(len(first & other) > 0.5 * len(first) for other in others):
         raise task.error(
             f"holds {len(tables)} tables of the same times, such as import, export and "
             f"balance: choose one by its number (`register=1` … {len(tables)})."
         )
-    return pa.concat_tables(tables, promote_options="permissive"), raw.notes
+    return joined(tables), raw.notes
 
 
-def _drawn_block(task: Task, raw: RawTable) -> Any | None:
+def _drawn_block(task: Task, raw: RawTable) -> Table | None:
     """The block of drawn energy among blocks of the same times, of which one is fed in.
 
     Some utilities give several tables with one title: what was drawn (never negative), what was
@@ -440,7 +373,7 @@ def _drawn_block(task: Task, raw: RawTable) -> Any | None:
     """
     blocks = [classify(task, replace(raw, data=block.data, blocks=()))
               for block in (raw, *raw.blocks)]  # fmt: skip
-    cells = [[column.data.to_pylist() for column in block] for block in blocks]
+    cells = [[column.data.tolist() for column in block] for block in blocks]
     differ = [i for i in range(len(cells[0])) if any(block[i] != cells[0][i] for block in cells)]
     if len(differ) != 1 or any(block[differ[0]].kind != "number" for block in blocks):
         return None
@@ -458,46 +391,38 @@ def _drawn_block(task: Task, raw: RawTable) -> Any | None:
 
 def _below_each_other(raw: RawTable) -> RawTable:
     """Two tables of the same columns that stand beside each other, one below the other."""
-    import pyarrow as pa
-
-    names, half = raw.data.column_names, raw.data.num_columns // 2
+    names, half = list(raw.data), len(raw.data) // 2
     twice = [*names[:half], *(f"{name}_2" for name in names[:half])]
     if half < 2 or twice != names or raw.context[:half] != raw.context[half:]:
         return raw
-    halves = [
-        raw.data.select(part).rename_columns(names[:half]) for part in (names[:half], names[half:])
-    ]
-    data = pa.concat_tables(halves, promote_options="permissive")
-    return replace(raw, data=data, context=raw.context[:half])
+    halves = [{name: raw.data[f"{name}{end}"] for name in names[:half]} for end in ("", "_2")]
+    return replace(raw, data=joined(halves), context=raw.context[:half])
 
 
 def _with_dates_of_headings(task: Task, raw: RawTable) -> RawTable:
     """Times of the day under rows that hold a date alone, with a column of these dates."""
-    clocks = [(i, read_clock(c)) for i, c in enumerate(raw.data.columns) if is_text(c)]
-    place, clock = next((pair for pair in clocks if pair[1] is not None), (0, None))
+    clocks = ((n, read_clock(cells)) for n, cells in raw.data.items() if cells.is_text)
+    place, clock = next((pair for pair in clocks if pair[1] is not None), ("", None))
     if clock is None or clock[1].all() or clock[1][0]:
         return raw
     headings = np.flatnonzero(~clock[1])
-    above = raw.data.take(arrow_array(headings))
-    empty = all(c.null_count == len(c) for i, c in enumerate(above.columns) if i != place)
-    written = Column("date", "", above.column(place), raw.decimal)
+    above = {name: cells.take(headings) for name, cells in raw.data.items()}
+    empty = not any(cells.good.any() for name, cells in above.items() if name != place)
+    written = Column("date", "", above[place], raw.decimal)
     if not empty or _kind(task, written) != "date":
         return raw
     last = np.searchsorted(headings, np.flatnonzero(clock[1])) - 1
-    data = raw.data.take(arrow_array(np.flatnonzero(clock[1])))
-    name, *_ = unique_names(["date", *data.column_names])
-    data = data.append_column(name, one_array(written.data).take(arrow_array(last)))
+    name, *_ = unique_names(["date", *raw.data])
+    data = {**raw.taken(clock[1]), name: written.data.take(last)}
     return replace(raw, data=data, context=(*raw.context, "") if raw.context else ())
 
 
-def _without_empty_rows(table: Any) -> Any:
+def _without_empty_rows(raw: RawTable) -> RawTable:
     """Leave out rows that hold nothing but delimiters, as spreadsheets write them."""
-    import pyarrow.compute as pc
-
-    if not table.num_columns or not all(column.null_count for column in table.columns):
-        return table
-    filled = functools.reduce(pc.or_, (pc.is_valid(column) for column in table.columns))
-    return table.filter(filled)
+    if not raw.data or any(cells.good.all() for cells in raw.data.values()):
+        return raw
+    filled = np.logical_or.reduce([cells.good for cells in raw.data.values()])
+    return replace(raw, data=raw.taken(filled))
 
 
 @dataclass
@@ -540,8 +465,8 @@ def read_row_times(task: Task, plan: TimePlan) -> RowTimes:
     """The times of all rows from their columns."""
     data = plan.date.data
     ends = split_range(data) if plan.date.kind == "range" else None
-    if plan.date.kind == "number" and is_text(data):
-        data = arrow_array(to_numbers(data, plan.date.decimal)[0])
+    if plan.date.kind == "number" and data.is_text:
+        data = Cells.of(to_numbers(data, plan.date.decimal)[0])
     starts = data if ends is None else ends[0]
     stamps = read_stamps(starts, task.path, task.options.tz, plan.day_first)
     written = stamps.ns if stamps.written is None else stamps.written
@@ -558,7 +483,7 @@ def read_row_times(task: Task, plan: TimePlan) -> RowTimes:
 
 
 def _range_end(
-    task: Task, column: Any, starts: IntArray, day_first: bool | None = None
+    task: Task, column: Cells, starts: IntArray, day_first: bool | None = None
 ) -> IntArray:
     """The end of a range: a whole time, or a clock on the day of its start."""
     clock = read_clock(column)
@@ -674,8 +599,6 @@ def ascending(times: IntArray) -> IntArray:
 
 def spread_days(task: Task, columns: Sequence[Column]) -> tuple[list[Column], RawTable] | None:
     """A table with one row for each day as one with a row for each time; None if it is not."""
-    import pyarrow as pa
-
     dates = [c for c in columns if c.kind == "date"]
     if task.options.time_column is not None:
         dates = [
@@ -699,12 +622,12 @@ def spread_days(task: Task, columns: Sequence[Column]) -> tuple[list[Column], Ra
     # The last hour of a day of 25 hours is empty on all other days.
     there = np.isfinite(values) | (number <= LONG_DAYS.get(len(cells), len(cells)))
     values, number = values[there], number[there]
-    rows = arrow_array(np.repeat(order, len(cells))[there])
+    rows = np.repeat(order, len(cells))[there]
     unit = find_unit(" ".join(f"{c.context} {c.name}" for c in cells[:1]))
     date = replace(dates[0], data=dates[0].data.take(rows))
-    hour = Column("hour", "", arrow_array(number), ".", "number", counts_hours=True)
+    hour = Column("hour", "", Cells.of(number), ".", "number", counts_hours=True)
     value = Column(
-        f"values ({unit})" if unit else "values", "", arrow_array(values), ".",
+        f"values ({unit})" if unit else "values", "", Cells.of(values), ".",
         "number",
     )  # fmt: skip
     # What stands between the times of the day, such as marks of quality, belongs to single values.
@@ -714,7 +637,7 @@ def spread_days(task: Task, columns: Sequence[Column]) -> tuple[list[Column], Ra
     keys = [replace(c, data=c.data.take(rows)) for c in kept if c.kind == "text"
             or (c.kind == "number" and c.names_meter)]  # fmt: skip
     table = [date, hour, value, *keys]
-    data = pa.table([c.data for c in table], names=[c.name for c in table])
+    data = {c.name: c.data for c in table}
     return table, RawTable(data, kind="table with one row for each day")
 
 

@@ -25,7 +25,7 @@ from hushmeter.errors import DataError
 from hushmeter.read.part import Part
 from hushmeter.read.recording import Chooser, Recording, Task, metering_of_sum
 from hushmeter.read.source import refuse_faults, refuse_outside
-from hushmeter.read.times import as_numpy
+from hushmeter.read.text_columns import TextForm, load_cells
 from hushmeter.trace import Trace, iso
 
 MAINS = frozenset({"mains", "aggregate", "main"})
@@ -101,18 +101,18 @@ def read_labels(path: Path) -> dict[int, str]:
 
 def read_channel(path: Path, name: str, column: int = 1) -> Channel:
     """One .dat file: unix seconds and watts, separated by a space, no header."""
-    import pyarrow as pa
-    from pyarrow import csv
-
     fault = f"{path} is no channel of unix seconds and watts"
-    with refuse_faults(fault, pa.ArrowException, OSError, IndexError):
-        table = csv.read_csv(
-            path,
-            read_options=csv.ReadOptions(autogenerate_column_names=True),
-            parse_options=csv.ParseOptions(delimiter=" "),
-        )
-        seconds = as_numpy(table.column(0).cast(pa.float64()), np.nan)
-        watts = as_numpy(table.column(column).cast(pa.float64()), np.nan)
+    with refuse_faults(fault, OSError, IndexError):
+        with path.open("rb") as file:
+            names = [str(i) for i in range(len(file.readline().split(b" ")))]
+        table = load_cells(path, TextForm("utf-8-sig", " ", names))
+        if table is None:
+            raise DataError(f"{fault}: a row has another number of cells than the first.")
+        chosen = [table[names[i]] for i in (0, column)]
+        words = next((cells for cells in chosen if cells.kind not in "iuf"), None)
+        if words is not None:
+            raise DataError(f"{fault}: {words.known().tolist()[0]} is no number.")
+    seconds, watts = (cells.floats() for cells in chosen)
     return clean(name, seconds, watts, path)
 
 

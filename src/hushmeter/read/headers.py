@@ -15,7 +15,10 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from hushmeter.errors import DataError
+from hushmeter.read.cells import Cells, Table
 
 # Something per unit of energy (ct/kWh), and a power or an energy per unit of something (W/m²).
 PRICE = re.compile(
@@ -393,16 +396,17 @@ class Layout:
     poles: dict[str, tuple[str, ...]] = field(default_factory=dict)
     prepare: str = ""  # The function of `PREPARATIONS` for what only this format needs
 
-    def prepared(self, table: Any, notes: list[str]) -> Any:
+    def prepared(self, table: Table, notes: list[str]) -> Table:
         """The table with the names and units of this layout; sentences are added to `notes`."""
         if self.refuse:
             raise DataError(self.refuse)
         if self.prepare:
             table = PREPARATIONS[self.prepare](table, self, notes)
-        present = {name.lower() for name in table.column_names}
+        present = {name.lower() for name in table}
         notes.extend(text for name, text in self.column_notes.items() if name in present)
         notes.extend([self.note] if self.note else [])
-        return table.rename_columns([self.names.get(n.lower(), n) for n in table.column_names])
+        named = {name: self.names.get(name.lower(), name) for name in table}
+        return {name if named[name] in table else named[name]: table[name] for name in table}
 
 
 @cache
@@ -428,59 +432,44 @@ def find_layout(columns: frozenset[str]) -> Layout | None:
     return next((layout for layout in load_layouts() if layout.needs <= columns), None)
 
 
-def _refuse_amperes(table: Any, layout: Layout, _: list[str]) -> Any:
+def _refuse_amperes(table: Table, layout: Layout, _: list[str]) -> Table:
     """Refuse the file of amperes of AMPds, which has the same columns as that of watts."""
-    import pyarrow.compute as pc
-
-    column = next(name for name in table.column_names if name.lower() == layout.values[0])
-    largest = pc.max(table.column(column)).as_py()
-    if isinstance(largest, int | float) and largest < LARGEST_AMPERES:
-        raise DataError(
-            f"an AMPds file whose mains never pass {largest:g}: these are amperes "
-            "(Electricity_I); give Electricity_P, in watts."
-        )
+    mains = next(table[name] for name in table if name.lower() == layout.values[0])
+    if mains.kind in "iuf" and mains.good.any():
+        largest = np.nanmax(mains.floats())
+        if largest < LARGEST_AMPERES:
+            raise DataError(
+                f"an AMPds file whose mains never pass {largest:g}: these are amperes "
+                "(Electricity_I); give Electricity_P, in watts."
+            )
     return table
 
 
-def _add_poles(table: Any, layout: Layout, notes: list[str]) -> Any:
+def _add_poles(table: Table, layout: Layout, notes: list[str]) -> Table:
     """Name the sub-meters of house 1 of RAE and add the two poles of 240 V loads."""
-    import pyarrow.compute as pc
-
     # The first releases number the sub-meters 1 … 24, the later ones write sub1 … sub24.
-    taken = set(table.column_names)
-    names = [
-        f"sub{name}" if name.isdigit() and f"sub{name}" not in taken else name
-        for name in table.column_names
-    ]
-    table = table.rename_columns(names)
-    subs = [name for name in names if name.startswith("sub")]
+    table = {f"sub{name}" if name.isdigit() and f"sub{name}" not in table else name: cells
+             for name, cells in table.items()}  # fmt: skip
+    subs = [name for name in table if name.startswith("sub")]
     needed = {pole for poles in layout.poles.values() for pole in poles}
     if len(subs) != RAE_HOUSE_1_COLUMNS or not needed <= set(subs):
         notes.append(f"{len(subs)} sub-meters: not house 1, so no poles were added.")
         return table
     for name, poles in layout.poles.items():
-        total = table.column(poles[0])
-        for pole in poles[1:]:
-            total = pc.add(total, table.column(pole))
-        table = table.drop_columns(list(poles)).append_column(name, total)
+        total = sum(table.pop(pole).floats() for pole in poles)
+        table[name] = Cells.of(np.asarray(total))
     pairs = [f"{n} = {' + '.join(poles)}" for n, poles in layout.poles.items() if len(poles) > 1]
     notes.append(f"Two poles were added: {', '.join(pairs)}.")
     return table
 
 
-def _kilowatts_of_sub_meters(table: Any, layout: Layout, _: list[str]) -> Any:
+def _kilowatts_of_sub_meters(table: Table, layout: Layout, _: list[str]) -> Table:
     """Convert the sub-meters of UCI from Wh per minute to kW, the unit of its meter."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    for i, name in enumerate(table.column_names):
-        if name.lower() in layout.names:
-            power = pc.divide(pc.cast(table.column(i), pa.float64()), 1000 / 60)
-            table = table.set_column(i, name, power)
-    return table
+    return {name: Cells.of(cells.floats() / (1000 / 60)) if name.lower() in layout.names
+            else cells for name, cells in table.items()}  # fmt: skip
 
 
-PREPARATIONS: dict[str, Callable[[Any, Layout, list[str]], Any]] = {
+PREPARATIONS: dict[str, Callable[[Table, Layout, list[str]], Table]] = {
     "add_poles": _add_poles,
     "kilowatts_of_sub_meters": _kilowatts_of_sub_meters,
     "refuse_amperes": _refuse_amperes,

@@ -33,6 +33,7 @@ import numpy as np
 from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.clock import SECOND
 from hushmeter.errors import DataError
+from hushmeter.read.cells import Cells, unique_names
 from hushmeter.read.headers import find_unit, missing_marks, read_meaning
 from hushmeter.read.part import Part
 from hushmeter.read.recording import (
@@ -51,8 +52,7 @@ from hushmeter.read.source import (
     refuse_faults,
     refuse_large,
 )
-from hushmeter.read.text_table import unique_names
-from hushmeter.read.times import LATEST, arrow_array, read_stamps, to_utc, unix_ns
+from hushmeter.read.times import LATEST, read_stamps, to_utc, unix_ns
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR
 
 METER, DEVICE = "grid_consumption", "device_consumption"
@@ -651,7 +651,7 @@ def _local_series(task: Task, rows: list[tuple[Any, Any]], device: _Device, dail
     names = (f"row {i} of {device.name}" for i in range(len(rows)))
     values = np.array([read_state(task, value, name)
                        for (_, value), name in zip(rows, names, strict=True)])  # fmt: skip
-    stamps = read_stamps(arrow_array([str(date) for date, _ in rows]), task.path, task.options.tz)
+    stamps = read_stamps(Cells.of([str(date) for date, _ in rows]), task.path, task.options.tz)
     times, exists, clock = to_utc(stamps.ns, task.options.tz)
     good = np.flatnonzero(stamps.good & exists & np.isfinite(values))
     kind = "energy of every day" if daily else "its counter"

@@ -25,6 +25,8 @@ from hushmeter.checks import IntArray
 from hushmeter.clock import SECOND
 from hushmeter.errors import DataError, HushmeterError, InputError
 from hushmeter.formatting import short_duration
+from hushmeter.parts import need
+from hushmeter.read.cells import joined, unique_names
 from hushmeter.read.column_roles import PlannedTable, plan_table
 from hushmeter.read.columns import ascending, read_row_times, whole_table
 from hushmeter.read.headers import find_source, has_word, states_feed_in
@@ -34,10 +36,9 @@ from hushmeter.read.source import ZIP_MAGIC, open_text, open_zip, read_head, ref
 from hushmeter.read.table import read_plan
 from hushmeter.read.text_table import (
     RawTable,
-    arrow_table,
     find_decimal,
+    table_of,
     table_of_rows,
-    unique_names,
 )
 
 # A file that was exported, which is no energy that was fed into the grid.
@@ -106,8 +107,9 @@ def read_parts(task: Task, tables: Mapping[str, Loader], *, noun: str) -> Series
         rest = f"; not read: {', '.join(map(repr, left[:12]))}" if left else ""
         task.notes.append(f"{noun.capitalize()} read: {', '.join(map(repr, read[:12]))}{rest}.")
     if len(chosen) > 1:
-        joined = _joined([part.planned.raw for part in chosen])
-        planned = plan_table(replace(task, notes=[]), joined)
+        planned = plan_table(
+            replace(task, notes=[]), _joined([part.planned.raw for part in chosen])
+        )
     return read_plan(task, planned)
 
 
@@ -171,16 +173,13 @@ def _nothing_read(task: Task, reasons: dict[str, str], noun: str) -> str:
 
 def _are_parts(parts: Sequence[Part]) -> bool:
     """True for tables with the same columns and without a common time, such as one per month."""
-    names = {tuple(part.planned.raw.data.column_names) for part in parts}
+    names = {tuple(part.planned.raw.data) for part in parts}
     times = np.concatenate([part.times for part in parts])
     return len(names) == 1 and np.unique(times).size == times.size
 
 
 def _joined(tables: Sequence[RawTable]) -> RawTable:
-    import pyarrow as pa
-
-    data = pa.concat_tables([table.data for table in tables], promote_options="permissive")
-    return replace(tables[0], data=data)
+    return replace(tables[0], data=joined([table.data for table in tables]))
 
 
 def read_workbook(task: Task) -> Series:
@@ -196,8 +195,7 @@ def read_workbook(task: Task) -> Series:
 
 def _open(task: Task, *, hidden: bool) -> tuple[list[str], Any]:
     """The names of the sheets that hold cells, and the workbook."""
-    from python_calamine import CalamineWorkbook, SheetTypeEnum, SheetVisibleEnum
-
+    calamine = need("python_calamine", "reading a workbook", "xlsx")
     if read_head(task.path, 4) == ZIP_MAGIC:
         _check_parts(task)
     with task.path.open("rb") as file, _refusing_damage(task):
@@ -205,11 +203,11 @@ def _open(task: Task, *, hidden: bool) -> tuple[list[str], Any]:
         if not data.startswith(ZIP_MAGIC) and zipfile.is_zipfile(io.BytesIO(data)):
             # The library finds a zip archive by its end, and its parts would not be checked.
             raise task.error("is a workbook with an archive in it: save the sheet as CSV.")
-        book = CalamineWorkbook.from_filelike(io.BytesIO(data))
+        book = calamine.CalamineWorkbook.from_filelike(io.BytesIO(data))
     sheets = [
-        (name, kind.visible == SheetVisibleEnum.Visible)
+        (name, kind.visible == calamine.SheetVisibleEnum.Visible)
         for name, kind in zip(book.sheet_names, book.sheets_metadata, strict=True)
-        if kind.typ == SheetTypeEnum.WorkSheet
+        if kind.typ == calamine.SheetTypeEnum.WorkSheet
     ]
     if not sheets:
         raise task.error("is an Excel workbook without a sheet of cells.")
@@ -633,8 +631,8 @@ def _record_table(task: Task, found: Found) -> RawTable:
     fixed = [f"{key}: {found.around[0][key]}" for key in outer if key in found.around[0]
              and key not in varying]  # fmt: skip
     raw = RawTable(
-        arrow_table([[_plain(cell) for cell in column] for column in columns],
-                    unique_names([*keys, *varying])),
+        table_of([[_plain(cell) for cell in column] for column in columns],
+                 unique_names([*keys, *varying])),
         preamble=tuple(fixed),
         decimal=mark or find_decimal(texts, ";", task.path),
         kind="JSON",

@@ -21,6 +21,8 @@ from pkgutil import resolve_name
 from typing import Any, BinaryIO, NoReturn
 
 from hushmeter.errors import DataError, HushmeterError, InputError, TooLargeError
+from hushmeter.parts import need
+from hushmeter.read.cells import Table, cells_of, unique_names
 from hushmeter.read.headers import find_source, has_word
 from hushmeter.read.recording import Chooser, ReadOptions, Recording, Series, Task
 
@@ -242,20 +244,23 @@ def arrow_source(path: Path) -> Any:
     return path
 
 
-def read_parquet(path: Path) -> Any:
-    """The table of a Parquet file; of one in memory only as much as it may hold."""
-    from pyarrow import parquet
+def read_parquet(path: Path) -> Table:
+    """The columns of a Parquet file; of one in memory only as much as it may hold."""
+    parquet = need("pyarrow.parquet", "reading Parquet", "parquet")
+    import pyarrow as pa
 
     texts = None
-    if isinstance(path, MemoryFile):
-        found = parquet.ParquetFile(arrow_source(path))
-        _refuse_large_columns(path, found)
-        # Packed text stays packed until its length is known: one long word may stand in every row.
-        texts = [name for name in found.schema.names if _is_text(found, name)]
-    table = parquet.read_table(arrow_source(path), read_dictionary=texts)
-    for i, name in enumerate(table.column_names):
-        table = table.set_column(i, name, _unpack_text(path, table.column(i)))
-    return table
+    with refuse_faults(f"{path} is neither a CSV nor a Parquet table", pa.ArrowException):
+        if isinstance(path, MemoryFile):
+            found = parquet.ParquetFile(arrow_source(path))
+            _refuse_large_columns(path, found)
+            # Packed text stays packed until its length is known: one long word may stand in every
+            # row.
+            texts = [name for name in found.schema.names if _is_text(found, name)]
+        table = parquet.read_table(arrow_source(path), read_dictionary=texts)
+        names = unique_names(table.column_names)
+        return {name: cells_of(_unpack_text(path, column))
+                for name, column in zip(names, table.columns, strict=True)}  # fmt: skip
 
 
 def _refuse_large_columns(path: MemoryFile, file: Any) -> None:

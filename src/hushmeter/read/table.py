@@ -511,7 +511,7 @@ class RowChoice:
     def _values(self, column: Column, rows: IntArray) -> Any:
         """The words of a column in some rows, as an array of text."""
         if column.name not in self._texts:
-            texts = [_plain_word(v) for v in column.data.to_pylist()]
+            texts = [_plain_word(v) for v in column.data.tolist()]
             self._texts[column.name] = np.array(texts, dtype=object)
         return self._texts[column.name][rows]
 

@@ -17,12 +17,13 @@ from datetime import date, datetime, time
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from hushmeter.checks import BoolArray
 from hushmeter.errors import DataError
 from hushmeter.formatting import count_of
+from hushmeter.read.cells import Cells, Table, unique_names
 from hushmeter.read.headers import (
     find_unit,
     has_word,
@@ -33,16 +34,12 @@ from hushmeter.read.headers import (
 )
 from hushmeter.read.source import (
     HEAD_BYTES,
-    STREAM_CAP,
-    arrow_source,
     csv_rows,
     find_encoding,
-    is_gzip,
-    open_stream,
     read_head,
     recognise,
 )
-from hushmeter.read.times import arrow_array
+from hushmeter.read.text_columns import TextForm, load_cells
 
 DELIMITERS = (";", "\t", "|", ",", " ")
 MAX_COLUMNS = 4096
@@ -69,7 +66,7 @@ TIME = (
 class RawTable:
     """A table before its columns are understood."""
 
-    data: Any  # Columns with unique names; column_0 … where there is no header
+    data: Table  # Columns with unique names; column_0 … where there is no header
     # For every column, the texts of further header rows above its name
     context: tuple[str, ...] = ()
     preamble: tuple[str, ...] = ()  # Lines above the header
@@ -78,6 +75,15 @@ class RawTable:
     kind: str = "CSV table"  # What the table came from, such as "CSV table"
     blocks: tuple[RawTable, ...] = ()  # Further tables with the same header in the same file
     notes: tuple[str, ...] = ()
+
+    @property
+    def rows(self) -> int:
+        """The number of its rows."""
+        return len(next(iter(self.data.values()), ()))
+
+    def taken(self, rows: BoolArray) -> Table:
+        """The columns in some rows."""
+        return {name: cells.take(rows) for name, cells in self.data.items()}
 
 
 @dataclass
@@ -111,7 +117,8 @@ def load_text(path: Path, texts: Collection[str] = (), decimal: str | None = Non
         len(row) == width and _has_times(row, frame) for row in body
     )
     if regular:
-        table = _by_arrow(path, encoding, delimiter, mark, frame, texts)
+        form = TextForm(encoding, delimiter, frame.names, frame.first, mark, texts)
+        table = load_cells(path, form)
         if table is not None:
             cells = [*body, *_numbers_as_text(table)]
             mark = stated or find_decimal(cells, delimiter, path, decimal)
@@ -120,13 +127,11 @@ def load_text(path: Path, texts: Collection[str] = (), decimal: str | None = Non
     return table_of_rows(every, path, decimal=mark if decimal or not regular else decimal)
 
 
-def _numbers_as_text(table: Any) -> Iterator[list[str]]:
+def _numbers_as_text(table: Table) -> Iterator[list[str]]:
     """The different cells of columns of text that are mostly numbers, such as 0,25 or 412 W."""
-    from pyarrow import types
-
-    for column in table.columns:
-        if types.is_string(column.type):
-            cells = column.drop_null().unique().to_pylist()
+    for column in table.values():
+        if column.is_text:
+            cells = column.known().distinct()
             numbers = [cell for cell in cells if NUMBER.fullmatch(CELL_UNIT.sub("", cell))]
             if len(numbers) > 0.5 * len(cells):
                 yield numbers
@@ -351,25 +356,6 @@ def find_frame(rows: Sequence[Sequence[str]], path: Path) -> Frame:
     return Frame(unique_names(names), context, first, header, above, best)
 
 
-def unique_names(names: Sequence[str]) -> tuple[str, ...]:
-    """Names in one line each; a repeated name gets a number."""
-    names = [" ".join(name.split()) for name in names]
-    seen: Counter[str] = Counter()
-    taken = set(names)
-    unique = []
-    for i, name in enumerate(names):
-        plain = name or f"column_{i}"
-        seen[plain] += 1
-        if seen[plain] > 1:
-            plain = next(
-                f"{plain}_{n}" for n in range(seen[plain], len(names) + 3)
-                if f"{plain}_{n}" not in taken
-            )  # fmt: skip
-            taken.add(plain)
-        unique.append(plain)
-    return tuple(unique)
-
-
 def _note_footers(count: int) -> str:
     """Return a note about rows that are no readings."""
     return count_of(
@@ -525,29 +511,26 @@ def _kind(cell: object) -> str:
     return "time" if isinstance(cell, datetime) else cell_kind(_text(cell))
 
 
-def _columns_of(rows: Sequence[Sequence[object]], names: Sequence[str]) -> Any:
-    """Rows of different lengths as an Arrow table."""
+def _columns_of(rows: Sequence[Sequence[object]], names: Sequence[str]) -> Table:
+    """Rows of different lengths as a table."""
     columns = [[row[i] if i < len(row) else None for row in rows] for i in range(len(names))]
-    return arrow_table(columns, names)
+    return table_of(columns, names)
 
 
-def arrow_table(columns: Sequence[Sequence[object]], names: Sequence[str]) -> Any:
-    """Columns as an Arrow table: numbers and times stay so, everything else is text."""
-    import pyarrow as pa
-
-    arrays = []
-    for cells in columns:
+def table_of(columns: Sequence[Sequence[object]], names: Sequence[str]) -> Table:
+    """Columns as a table: numbers and times stay so, everything else is text."""
+    table, marks = {}, missing_marks()
+    for name, cells in zip(names, columns, strict=True):
         types = {type(cell) for cell in cells if cell not in ("", None)}
         if types and types <= {int, float}:
             numbers = [np.nan if cell in ("", None) else cell for cell in cells]
-            arrays.append(arrow_array(np.array(numbers, dtype=np.float64)))
+            table[name] = Cells.of(np.array(numbers, dtype=np.float64))
         elif {datetime} == types == set(map(type, cells)):
-            arrays.append(arrow_array(np.array(cells, dtype="datetime64[us]")))
+            table[name] = Cells.of(np.array(cells, dtype="datetime64[us]"))
         else:
             texts = _texts(cells)
-            marks = missing_marks()
-            arrays.append(arrow_array([None if t.lower() in marks else t for t in texts]))
-    return pa.table(arrays, names=list(names))
+            table[name] = Cells.of([None if t.lower() in marks else t for t in texts])
+    return table
 
 
 def _stripped(row: Sequence[object]) -> list[str]:
@@ -569,36 +552,6 @@ def _text(cell: object) -> str:
     if isinstance(cell, float) and cell.is_integer() and abs(cell) < 1e15:
         return str(int(cell))
     return str(cell).replace("\u00a0", " ").replace("\u202f", " ").strip()
-
-
-def _by_arrow(
-    path: Path, encoding: str, delimiter: str, decimal: str, frame: Frame, texts: Collection[str]
-) -> Any | None:
-    """A regular file by the fast parser; None if a later row does not fit."""
-    import pyarrow as pa
-    from pyarrow import csv as arrow_csv
-
-    settings = {
-        "read_options": arrow_csv.ReadOptions(
-            skip_rows=frame.first,
-            column_names=list(frame.names),
-            encoding="utf8" if encoding == "utf-8-sig" else encoding,
-        ),
-        "parse_options": arrow_csv.ParseOptions(delimiter=delimiter),
-        "convert_options": arrow_csv.ConvertOptions(
-            decimal_point=decimal,
-            null_values=load_words()["missing"],
-            strings_can_be_null=True,
-            column_types={name: pa.string() for name in frame.names if name.lower() in texts},
-        ),
-    }
-    try:
-        if not is_gzip(path):
-            return arrow_csv.read_csv(arrow_source(path), **settings)
-        with open_stream(path, STREAM_CAP) as stream:
-            return arrow_csv.read_csv(stream, **settings)
-    except (pa.ArrowException, UnicodeError, OverflowError, LookupError):
-        return None
 
 
 def _sample(head: bytes, encoding: str, path: Path) -> list[str]:

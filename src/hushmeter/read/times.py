@@ -9,34 +9,44 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.clock import SECOND, is_utc, times_shown, utc_times
 from hushmeter.errors import DataError
+from hushmeter.read.cells import Cells
 from hushmeter.read.headers import load_words, months, weekday
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, TimeArray
 
 LATEST = 7_258_118_400  # 2200-01-01, in unix seconds
-REMARK = r"\s*\([^)]*\)\s*$"  # What a browser writes behind an offset
+REMARK = re.compile(r"\s*\([^)]*\)\s*$", re.ASCII)  # What a browser writes behind an offset
 CLOCK = (
     r"(?P<h>\d{1,2})(?:[:.h](?P<m>\d{2})(?:[:.](?P<s>\d{2})(?:[.,](?P<f>\d{1,9}))?)?)?"
     r"\s*(?P<p>[AaPp]\.?[Mm]\.?)?"
 )
 ZONE = r"\s*(?P<z>Z|(?:UTC|GMT)?[-+]\d{1,2}(?::?\d{2})?|[A-Z]{3,4})?"
-DATE_FIRST = (
+DATE_FIRST = re.compile(
     r"^\s*(?P<a>\d{1,4})[-/. 年]+(?P<b>\d{1,2}|[^\d\s.,/-]{3,10})[-/. 月]+(?P<c>\d{1,4})[.日]?"
-    r"(?:(?:T|\s+|,\s*)" + CLOCK + r")?" + ZONE + r"\s*$"
+    r"(?:(?:T|\s+|,\s*)" + CLOCK + r")?" + ZONE + r"\s*$",
+    re.ASCII,
 )
-MONTH_FIRST = (
+MONTH_FIRST = re.compile(
     r"^\s*(?P<b>[^\d\s.,/-]{3,10})\.?[\s-]+(?P<a>\d{1,2}),?[\s-]+(?P<c>\d{4})"
-    r"(?:(?:T|\s+|,\s*)" + CLOCK + r")?" + ZONE + r"\s*$"
+    r"(?:(?:T|\s+|,\s*)" + CLOCK + r")?" + ZONE + r"\s*$",
+    re.ASCII,
 )
 # A dash between a date and its clock: 13/6/2023-14:00 has no offset.
-DASHED = r"^\s*(?P<a>\d{1,2})[-/.](?P<b>\d{1,2})[-/.](?P<c>\d{4})-" + CLOCK + r"(?P<z>Z)?\s*$"
+DASHED = re.compile(
+    r"^\s*(?P<a>\d{1,2})[-/.](?P<b>\d{1,2})[-/.](?P<c>\d{4})-" + CLOCK + r"(?P<z>Z)?\s*$", re.ASCII
+)
+CLOCK_ALONE = re.compile(r"^\s*" + CLOCK + r"\s*$", re.ASCII)
+DATE_WITH_POINTS = re.compile(r"\d\.\d+\.\d", re.ASCII)  # 29.10.22 is a date and no clock.
+AS_ZEROS = str.maketrans("123456789\u00a0\u202f", "000000000  ")
 RANGE = re.compile(r"(.*\dZ?)\s*(?:\bto\b|\s-\s|–|/(?=\d{4}-)|(?<=\d)-(?=\d{1,2}:))\s*(.*\d.*)")
 OFFSET = re.compile(r"\d[-/.]\d.*\d-(?:0?\d|1[0-2]):(?:00|30)$")
 DIGITS = {8: (1, 1, 1), 10: (1, 1, 1, 1), 12: (1, 1, 1, 1, 1), 14: (1, 1, 1, 1, 1, 1)}
@@ -60,85 +70,69 @@ class Stamps:
 
 
 def read_stamps(
-    column: Any, path: Path, tz: str | None = None, day_first: bool | None = None
+    column: Cells, path: Path, tz: str | None = None, day_first: bool | None = None
 ) -> Stamps:
     """Read a column of times; `day_first` is the order of dates that other columns show."""
-    import pyarrow as pa
-
-    kind = column.type
-    if pa.types.is_timestamp(kind):
-        good = _valid(column)
-        ticks = as_numpy(column.cast(pa.timestamp(kind.unit)).cast(pa.int64()), 0)
-        per_second = TICKS[kind.unit]
+    if column.kind == "M":
+        good, unit = column.good, np.datetime_data(column.values.dtype)[0]
+        ticks = np.where(good, column.values.astype(np.int64), 0)
+        if unit == "D":
+            _check_span(ticks * SECONDS_PER_DAY, good, path)
+            return Stamps(ticks * SECONDS_PER_DAY * SECOND, good, False, True)
+        per_second = TICKS[unit]
         _check_span(ticks, good, path, per_second)
         ns = ticks * (SECOND // per_second)
-        return Stamps(ns, good, kind.tz is not None, _are_midnights(ns, good, kind.tz))
-    if pa.types.is_date(kind):
-        good = _valid(column)
-        days = as_numpy(column.cast(pa.date32()).cast(pa.int32()), 0).astype(np.int64)
-        _check_span(days * SECONDS_PER_DAY, good, path)
-        return Stamps(days * SECONDS_PER_DAY * SECOND, good, False, True)
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        return Stamps(ns, good, column.aware, _are_midnights(ns, good, aware=column.aware))
+    if column.kind in "iuf":
         return _of_numbers(column, path)
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+    if column.is_text:
         return _of_text(column, path, tz, day_first)
     raise _unreadable(path, _first(column))
 
 
-def _are_midnights(ns: IntArray, good: BoolArray, zone: object) -> bool:
+def _are_midnights(ns: IntArray, good: BoolArray, *, aware: bool) -> bool:
     """True if times without a zone are all at midnight; the first ones show it mostly."""
-    if zone is not None or not good.any():
+    if aware or not good.any():
         return False
     day = SECONDS_PER_DAY * SECOND
     return not (ns[:100][good[:100]] % day).any() and not (ns[good] % day).any()
 
 
-def read_clock(column: Any) -> tuple[IntArray, BoolArray] | None:
+def read_clock(column: Cells) -> tuple[IntArray, BoolArray] | None:
     """Seconds since midnight of a column of clock times, and where it has one; None if no clock.
 
     24:00 is the end of the day. Numbers are not understood here; see `number_of_day`.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    kind = column.type
-    if pa.types.is_time(kind):
-        good = _valid(column)
-        unit = TICKS[kind.unit]
-        wide = pa.int32() if kind.bit_width == 32 else pa.int64()
-        ticks = as_numpy(column.cast(wide), 0).astype(np.int64)
-        return ticks // unit, good
-    if not pa.types.is_string(kind):
+    if column.kind == "m":
+        ticks = column.values.astype("m8[s]").astype(np.int64)
+        return np.where(column.good, ticks, 0), column.good
+    if not column.is_text:
         return None
-    plain = _plain(column)
-    parts = pc.extract_regex(plain, r"^\s*" + CLOCK + r"\s*$")
-    fields = _fields(parts)
+    shaped = _Shaped(column.values.tolist())
+    fields = shaped.fields(CLOCK_ALONE)
     seconds = _clock_seconds(fields)
-    # 29.10.22 is a date.
-    dates = as_numpy(pc.match_substring_regex(plain, r"\d\.\d+\.\d"), False)
-    good = _valid(parts) & (seconds <= SECONDS_PER_DAY) & ~dates
-    there = _valid(column)
-    if not there.any() or good.sum() < 0.9 * there.sum() or not _lengths(fields["m"]).any():
+    dates = shaped.spread([DATE_WITH_POINTS.search(shape) is not None for shape in shaped.shapes])
+    good = fields.good & (seconds <= SECONDS_PER_DAY) & ~dates
+    there = column.good
+    if not there.any() or good.sum() < 0.9 * there.sum() or not fields.lengths("m").any():
         return None
     return seconds, good
 
 
-def split_range(column: Any) -> tuple[Any, Any] | None:
+def split_range(column: Cells) -> tuple[Cells, Cells] | None:
     """The two ends of a column of ranges, such as "00:00-00:15"; None if it has none."""
-    from pyarrow import types
-
-    if not types.is_string(column.type):
+    if not column.is_text:
         return None
     first = _first(column)
-    if not isinstance(first, str) or RANGE.fullmatch(first) is None or re.match(DASHED, first):
+    if not isinstance(first, str) or RANGE.fullmatch(first) is None or DASHED.match(first):
         return None
-    matches = [RANGE.fullmatch(text) if text else None for text in column.to_pylist()]
+    matches = [RANGE.fullmatch(text) if text else None for text in column.values.tolist()]
     found = [m for m in matches if m is not None]
     if len({m[2] for m in found}) <= 2 and all(OFFSET.search(m[0]) for m in found):
         # 2024-01-01T00:00:00-04:00 is a time with its offset, which hardly changes.
         return None
     starts = [None if m is None else m[1].strip() for m in matches]
-    return arrow_array(starts), arrow_array([None if m is None else m[2].strip() for m in matches])
+    return Cells.of(starts), Cells.of([None if m is None else m[2].strip() for m in matches])
 
 
 def to_utc(local: IntArray, tz: str) -> tuple[IntArray, BoolArray, str]:
@@ -194,12 +188,10 @@ def find_zone(text: str) -> str | None:
     return "UTC" if re.search(r"\b(?:UTC|GMT|Zulu)\b|_utc\b", text) else None
 
 
-def _of_numbers(column: Any, path: Path) -> Stamps:
-    import pyarrow as pa
-
-    numbers = as_numpy(column, np.nan if pa.types.is_floating(column.type) else -1)
-    good = _valid(column) & np.isfinite(numbers.astype(np.float64))
-    values: FloatArray = numbers.astype(np.float64)[good]
+def _of_numbers(column: Cells, path: Path) -> Stamps:
+    numbers = column.floats()
+    good = column.good & np.isfinite(numbers)
+    values: FloatArray = numbers[good]
     if values.size == 0:
         raise _unreadable(path, None)
     ns = np.zeros(good.size, dtype=np.int64)
@@ -245,62 +237,159 @@ def _of_digits(values: IntArray, digits: int) -> IntArray | None:
     return seconds * SECOND
 
 
-def find_order(columns: Sequence[Any]) -> bool | None:
+def find_order(columns: Sequence[Cells]) -> bool | None:
     """True if dates of several columns have the day first, False for the month; None if unclear.
 
     A date such as 1/28/2024 shows the order of all dates of its table.
     """
-    import pyarrow as pa
-
     shown = 0
     for column in columns:
-        matched = _match(column) if pa.types.is_string(column.type) else None
-        if matched is not None:
-            fields = _fields(matched[0])
-            a, b = _numbers(fields["a"]), _numbers(fields["b"])
+        fields = _match(column) if column.is_text else None
+        if fields is not None:
+            a, b = fields.numbers("a"), fields.numbers("b")
             shown += int(_are_days(b, a).sum()) - int(_are_days(a, b).sum())
     return shown > 0 if shown else None
 
 
-def _match(column: Any) -> tuple[Any, Any] | None:
-    """The parts of the times of a text column by the first pattern that fits, and its texts."""
-    import pyarrow.compute as pc
+class _Shaped:
+    """Texts by their shapes: a text with its digits as zeros and ordinary blanks.
 
-    plain = _plain(column)
-    bare = pc.replace_substring_regex(plain, REMARK, "")
-    dated = pc.replace_substring_regex(bare, "^" + weekday(), "")
+    Whether and where a pattern of dates fits a text follows from its shape. So it is tried once for
+    each shape, and the digits of all texts of one shape are read together.
+    """
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        known: dict[str, int] = {}
+        self.texts = texts
+        self.codes = np.array([known.setdefault(text.translate(AS_ZEROS), len(known))
+                               for text in texts], dtype=np.int64)  # fmt: skip
+        self.shapes = list(known)
+        cuts = np.cumsum(np.bincount(self.codes, minlength=len(known)))[:-1]
+        self.rows = np.split(np.argsort(self.codes, kind="stable"), cuts)
+
+    def spread(self, found: Sequence[Any]) -> Any:
+        """What was found for each shape, for every text."""
+        return np.array(found or [0])[self.codes]
+
+    def fields(self, pattern: re.Pattern[str], cut: Callable[[str], str] | None = None) -> _Fields:
+        """The parts by a pattern, of which `cut` may leave out what is before and behind."""
+        plain = self.shapes if cut is None else [cut(shape) for shape in self.shapes]
+        return _Fields(self, plain, [pattern.match(shape) for shape in plain])
+
+    @cached_property
+    def characters(self) -> list[NDArray[np.uint32]]:
+        """The characters of all texts of each shape, shape (texts, characters)."""
+        found = []
+        for shape, rows in zip(self.shapes, self.rows, strict=True):
+            own = np.array(
+                [self.texts[row] for row in rows.tolist()], dtype=f"U{max(len(shape), 1)}"
+            )
+            found.append(own.view(np.uint32).reshape(rows.size, -1))
+        return found
+
+
+@dataclass
+class _Fields:
+    """The parts of texts by a pattern."""
+
+    shaped: _Shaped
+    plain: Sequence[str]  # The shapes without what was left out
+    matches: Sequence[re.Match[str] | None]  # One for each shape
+
+    @cached_property
+    def good(self) -> BoolArray:
+        """True for the texts that the pattern fits."""
+        good: BoolArray = self.shaped.spread([match is not None for match in self.matches])
+        return good.astype(np.bool_)
+
+    def _parts(self, name: str) -> list[str]:
+        """A part of each shape; empty where it is absent."""
+        return [(match.groupdict().get(name) if match else "") or "" for match in self.matches]
+
+    def lengths(self, name: str) -> IntArray:
+        """The length of a part of every text."""
+        lengths: IntArray = self.shaped.spread([len(part) for part in self._parts(name)])
+        return lengths
+
+    def numbers(self, name: str, width: int = 0) -> IntArray:
+        """The digits of a part as a number, filled with zeros up to a width; 0 if it has others."""
+        values = np.zeros(len(self.shaped.texts), dtype=np.int64)
+        for i, (part, match) in enumerate(zip(self._parts(name), self.matches, strict=True)):
+            if part and match is not None and not part.strip("0"):
+                first = self._start(i) + match.start(name)
+                powers = 10 ** np.arange(max(width, len(part)))[::-1][: len(part)]
+                own = self.shaped.characters[i][:, first : first + len(part)]
+                values[self.shaped.rows[i]] = (own.astype(np.int64) - ord("0")) @ powers
+        return values
+
+    def each(self, name: str, find: Callable[[str], Any], missing: Any) -> Any:
+        """What `find` returns for a part of every text; it is asked once for each different one."""
+        found = np.full(len(self.shaped.texts), missing)
+        for i, (part, match) in enumerate(zip(self._parts(name), self.matches, strict=True)):
+            if not part or match is None:
+                continue
+            rows = self.shaped.rows[i]
+            if "0" not in part:
+                found[rows] = find(part)
+                continue
+            first = self._start(i) + match.start(name)
+            own = [self.shaped.texts[row][first : first + len(part)] for row in rows.tolist()]
+            known = {text: find(text) for text in set(own)}
+            found[rows] = [known[text] for text in own]
+        return found
+
+    def is_number(self, name: str) -> bool:
+        """True if no part has a character that is no digit."""
+        return not any(part.strip("0") for part in self._parts(name))
+
+    def _start(self, shape: int) -> int:
+        """The length of what was left out before a shape."""
+        return self.shaped.shapes[shape].index(self.plain[shape])
+
+    def example(self, row: int) -> str:
+        """A text without what was left out."""
+        shape = self.shaped.codes[row]
+        first = self._start(shape)
+        text = self.shaped.texts[row].replace("\u00a0", " ").replace("\u202f", " ")
+        return text[first : first + len(self.plain[shape])]
+
+
+def _match(column: Cells) -> _Fields | None:
+    """The parts of the times of a text column by the first pattern that fits."""
+    shaped = _Shaped(column.values.tolist())
+    day = re.compile("^" + weekday(), re.ASCII)
+
+    def bare(shape: str) -> str:
+        return REMARK.sub("", shape)
+
+    def dated(shape: str) -> str:
+        return day.sub("", bare(shape))
+
     tries = (
-        (DASHED, plain),
-        (DATE_FIRST, plain),
-        (MONTH_FIRST, bare),
-        (DATE_FIRST, dated),
+        (DASHED, None), (DATE_FIRST, None), (MONTH_FIRST, bare), (DATE_FIRST, dated),
         (MONTH_FIRST, dated),
-    )
-    for pattern, plain in tries:
-        parts = pc.extract_regex(plain, pattern)
-        if _valid(parts).any():
-            return parts, plain
-    return None
+    )  # fmt: skip
+    found = (shaped.fields(pattern, cut) for pattern, cut in tries)
+    return next((fields for fields in found if any(fields.matches)), None)
 
 
-def _of_text(column: Any, path: Path, tz: str | None, day_first: bool | None) -> Stamps:
+def _of_text(column: Cells, path: Path, tz: str | None, day_first: bool | None) -> Stamps:
     """Text as times: the pattern of the whole column, the order of day and month for all rows."""
-    matched = _match(column)
-    if matched is None:
+    fields = _match(column)
+    if fields is None:
         raise _unreadable(path, _first(column))
-    parts, plain = matched
-    there, fields = _valid(column), _fields(parts)
+    there = column.good
     # A year has more than one digit: 1.8.0 is the number of a register.
-    good = _valid(parts) & ((_lengths(fields["a"]) > 1) | (_lengths(fields["c"]) > 1))
+    good = fields.good & ((fields.lengths("a") > 1) | (fields.lengths("c") > 1))
     if not good.any():
         raise _unreadable(path, _first(column))
-    months: IntArray = of_distinct(fields["b"], _month, 0)
-    a, c = _numbers(fields["a"]), _numbers(fields["c"])
+    months: IntArray = fields.each("b", _month, 0)
+    a, c = fields.numbers("a"), fields.numbers("c")
     own = int((good & _are_days(months, a)).sum()) - int((good & _are_days(a, months)).sum())
     order = day_first if own == 0 else own > 0
-    days, good, remark = _civil(a, months, c, good, fields, order, tz, plain)
+    days, good, remark = _civil(a, months, c, good, fields, order, tz)
     clock = _clock_seconds(fields)
-    offsets, aware = _offsets(fields["z"], good)
+    offsets, aware = _offsets(fields, good)
     if aware.any() and not aware[good].all():
         row = int(np.argmax(good & ~aware))
         raise DataError(
@@ -311,9 +400,9 @@ def _of_text(column: Any, path: Path, tz: str | None, day_first: bool | None) ->
     bad = there & ~good
     if bad.any() and (int(bad.sum()) > 3 or bad.sum() > 0.1 * there.sum()):
         row = int(np.argmax(bad))
-        raise _unreadable(path, column[row].as_py(), row)
-    ns = seconds * SECOND + _fractions(fields["f"])
-    midnight = not _lengths(fields["h"]).any()
+        raise _unreadable(path, column[row], row)
+    ns = seconds * SECOND + fields.numbers("f", 9)
+    midnight = not fields.lengths("h").any()
     written = np.where(good, ns + offsets * 60 * SECOND, 0)
     return Stamps(np.where(good, ns, 0), good, bool(aware.any()), midnight, remark, written)
 
@@ -323,13 +412,12 @@ def _civil(
     months: IntArray,
     c: IntArray,
     good: BoolArray,
-    fields: dict[str, Any],
+    fields: _Fields,
     shown: bool | None,
     tz: str | None,
-    plain: Any,
 ) -> tuple[IntArray, BoolArray, str]:
     """Days since 1970, where they are valid, and a remark if the order had to be decided."""
-    year_first = bool(((_lengths(fields["a"]) == 4) | ~good).all())
+    year_first = bool(((fields.lengths("a") == 4) | ~good).all())
     if year_first:
         valid = good & _are_days(months, c)
         return _days(a, months, c), valid, ""
@@ -337,14 +425,14 @@ def _civil(
     day_first = good & _are_days(months, a)
     month_first = good & _are_days(a, months)
     remark = ""
-    if not _is_number(fields["b"]):
+    if not fields.is_number("b"):
         use_day = True
     elif shown is not None:
         use_day = shown
     else:
-        use_day = _prefers_day(year, months, a, good, tz, plain)
+        use_day = _prefers_day(year, months, a, good, tz, fields)
         order = "day" if use_day else "month"
-        text = next(t for t, ok in zip(plain.to_pylist(), good, strict=True) if ok)
+        text = fields.example(int(np.argmax(good)))
         remark = f"; dates are read {order} first, though {text} fits both"
     if use_day:
         return _days(year, months, a), day_first, remark
@@ -352,7 +440,7 @@ def _civil(
 
 
 def _prefers_day(
-    year: IntArray, b: IntArray, a: IntArray, good: BoolArray, tz: str | None, plain: Any
+    year: IntArray, b: IntArray, a: IntArray, good: BoolArray, tz: str | None, fields: _Fields
 ) -> bool:
     """Day first, unless the other order has shorter pauses or the custom of the place is other."""
     pauses = []
@@ -361,8 +449,7 @@ def _prefers_day(
         pauses.append(int(np.diff(days).max(initial=0)))
     if pauses[0] != pauses[1]:
         return pauses[0] < pauses[1]
-    first = next(t for t, ok in zip(plain.to_pylist(), good, strict=True) if ok)
-    if "." in first[:6]:
+    if "." in fields.example(int(np.argmax(good)))[:6]:
         return True
     return not (tz or "").startswith(AMERICAN)
 
@@ -381,22 +468,6 @@ def _days(year: IntArray, month: IntArray, day: IntArray) -> IntArray:
     return days
 
 
-def _fields(parts: Any) -> dict[str, Any]:
-    """The named groups of a match, as one array each."""
-    whole = one_array(parts)
-    return {field.name: whole.field(i) for i, field in enumerate(whole.type)}
-
-
-def _numbers(field: Any) -> IntArray:
-    """Digits as numbers, zero where there are none."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    digits = pc.if_else(pc.match_substring_regex(field, r"^\d+$"), field, pa.NA)
-    values: IntArray = as_numpy(digits.cast(pa.int64()), 0)
-    return values
-
-
 def _month(text: str) -> int:
     """A number, or that of a month by the longest known beginning of its name; 0 if unknown."""
     name = text.lower()
@@ -406,42 +477,19 @@ def _month(text: str) -> int:
     return months()[max(known, key=len)] if known else 0
 
 
-def _lengths(field: Any) -> IntArray:
-    import pyarrow.compute as pc
-
-    lengths: IntArray = as_numpy(pc.utf8_length(field), 0)
-    return lengths
-
-
-def _is_number(field: Any) -> bool:
-    import pyarrow.compute as pc
-
-    words = pc.match_substring_regex(field, r"[^\d]")
-    return not bool(pc.any(words).as_py())
-
-
-def _clock_seconds(fields: dict[str, Any]) -> IntArray:
+def _clock_seconds(fields: _Fields) -> IntArray:
     """Seconds since midnight; 12 AM is 0, 24:00 is a whole day."""
-    import pyarrow.compute as pc
-
-    hour = _numbers(fields["h"])
-    if _lengths(fields["p"]).any():
-        half = pc.utf8_lower(fields["p"])
-        after = as_numpy(pc.starts_with(half, "p"), False)
-        hour = np.where(_lengths(half) > 0, hour % 12 + 12 * after, hour)
-    return hour * SECONDS_PER_HOUR + _numbers(fields["m"]) * 60 + _numbers(fields["s"])
+    hour = fields.numbers("h")
+    halves = fields.lengths("p") > 0
+    if halves.any():
+        after = fields.each("p", lambda half: half[0] in "pP", False)
+        hour = np.where(halves, hour % 12 + 12 * after, hour)
+    return hour * SECONDS_PER_HOUR + fields.numbers("m") * 60 + fields.numbers("s")
 
 
-def _fractions(field: Any) -> IntArray:
-    """Fractions of a second, in nanoseconds."""
-    import pyarrow.compute as pc
-
-    return _numbers(pc.utf8_rpad(field, 9, "0"))
-
-
-def _offsets(field: Any, good: BoolArray) -> tuple[IntArray, BoolArray]:
+def _offsets(fields: _Fields, good: BoolArray) -> tuple[IntArray, BoolArray]:
     """Minutes ahead of UTC, and where the text gives them."""
-    minutes = of_distinct(field, _offset, np.nan).astype(np.float64)
+    minutes = fields.each("z", _offset, np.nan)
     aware = np.isfinite(minutes) & good
     return np.nan_to_num(minutes).astype(np.int64), aware
 
@@ -456,83 +504,8 @@ def _offset(text: str) -> float:
     return -minutes if match[1] == "-" else minutes
 
 
-def _plain(column: Any) -> Any:
-    """Text with ordinary blanks."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    return pc.replace_substring_regex(one_array(column).cast(pa.string()), "[\u00a0\u202f]", " ")
-
-
-def one_array(column: Any) -> Any:
-    """An Arrow column without chunks."""
-    import pyarrow as pa
-
-    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if isinstance(whole, pa.ChunkedArray):
-        whole = pa.concat_arrays(whole.chunks) if whole.num_chunks else pa.nulls(0, column.type)
-    return whole
-
-
-def as_numpy(column: Any, missing: Any = None) -> Any:
-    """An Arrow column of numbers or flags as an array, with `missing` for nulls.
-
-    `to_numpy`, and every function of pyarrow that takes a Python number or text, imports pandas.
-    """
-    import pyarrow as pa
-
-    whole = one_array(column)
-    flags = pa.types.is_boolean(whole.type)
-    if flags:
-        whole = whole.cast(pa.uint8())
-    if whole.null_count:
-        cells = np.frombuffer(whole.buffers()[1], whole.type.to_pandas_dtype())
-        own = cells[whole.offset : whole.offset + len(whole)]
-        found = np.where(_valid(whole), own, missing)
-    else:
-        found = np.from_dlpack(whole)
-    return found.astype(np.bool_) if flags else found
-
-
-def arrow_array(values: Any, missing: BoolArray | None = None) -> Any:
-    """Numbers, times or texts as an Arrow column; NaN and None are missing.
-
-    `pyarrow.array` imports pandas, which takes longer than a small file.
-    """
-    import pyarrow as pa
-
-    buffers: list[Any]
-    if isinstance(values, np.ndarray):
-        kind, buffers = pa.from_numpy_dtype(values.dtype), [np.ascontiguousarray(values)]
-        if missing is None and values.dtype.kind == "f":
-            missing = np.isnan(values)
-    else:
-        cells = [b"" if cell is None else cell.encode(errors="replace") for cell in values]
-        ends = np.cumsum([0, *map(len, cells)], dtype=np.int64).astype(np.int32)
-        kind, buffers = pa.string(), [ends, b"".join(cells)]
-        missing = np.array([cell is None for cell in values], dtype=np.bool_)
-    valid = None
-    if missing is not None and missing.any():
-        valid = pa.py_buffer(np.packbits(~missing, bitorder="little"))
-    return pa.Array.from_buffers(kind, len(values), [valid, *map(pa.py_buffer, buffers)])
-
-
-def of_distinct(column: Any, find: Callable[[str], Any], missing: Any) -> Any:
-    """What `find` returns for every text of a column, asked once for each different text."""
-    import pyarrow.compute as pc
-
-    coded = one_array(pc.dictionary_encode(one_array(column)))
-    table = [find(text) for text in coded.dictionary.to_pylist()]
-    return np.array([*table, missing])[as_numpy(coded.indices, -1)]
-
-
-def _valid(column: Any) -> BoolArray:
-    valid: BoolArray = as_numpy(column.is_valid())
-    return valid
-
-
-def _first(column: Any) -> object:
-    return next((value.as_py() for value in column if value.is_valid), None)
+def _first(column: Cells) -> object:
+    return next(iter(column.known().tolist()), None)
 
 
 def _check_span(ticks: Any, good: BoolArray, path: Path, per_second: int = 1) -> None:

@@ -34,6 +34,7 @@ from hushmeter.files import (
     replace_together,
     table_bytes,
 )
+from hushmeter.read.text_columns import own_table
 from hushmeter.releases.labels import CELLS
 from hushmeter.releases.receipt import SCHEMA, Receipt
 from hushmeter.releases.release import HOURS, Release, View
@@ -328,18 +329,11 @@ def _bare(times: Any, interval_s: float) -> Trace:
     return Trace(np.zeros(whole.size), interval_s, moments[0], steps=whole)
 
 
-def _read_csv(path: Path) -> Any:
+def _read_csv(path: Path) -> dict[str, Any]:
     """The columns of a CSV file of a folder as numpy arrays."""
-    import pyarrow as pa
-    from pyarrow import csv
-
-    with one_sentence(path, "read", kinds=(pa.ArrowException, OSError)):
-        table = csv.read_csv(path)
-    return {
-        name: table[name].to_numpy()
-        for name in table.column_names
-        if not pa.types.is_string(table[name].type)
-    }
+    with one_sentence(path, "read"):
+        table = own_table(path, path.read_bytes())
+    return {name: cells.array() for name, cells in table.items() if not cells.is_text}
 
 
 def _read_cells(path: Path, data: bytes, receipt: Receipt) -> tuple[TimeArray, FloatArray]:
@@ -354,7 +348,7 @@ def _read_cells(path: Path, data: bytes, receipt: Receipt) -> tuple[TimeArray, F
         if recording.power is not None:
             raise DataError(f"{path} has other columns than the readings.")
         return recording.trace.times, recording.watts
-    return _read_table(path, data, kind)
+    return _read_table(path, data)
 
 
 def _read_feed(path: Path, data: bytes, receipt: Receipt) -> tuple[TimeArray, FloatArray]:
@@ -377,19 +371,14 @@ def _read_feed(path: Path, data: bytes, receipt: Receipt) -> tuple[TimeArray, Fl
     return times, steps * float(grid.numerator) / float(grid.denominator)
 
 
-def _read_table(path: Path, data: bytes, kind: str | None) -> tuple[TimeArray, FloatArray]:
+def _read_table(path: Path, data: bytes) -> tuple[TimeArray, FloatArray]:
     """The columns timestamp and watts of a released table."""
-    import pyarrow as pa
-    from pyarrow import csv, parquet
-
-    source = pa.BufferReader(data)
     try:
-        table = csv.read_csv(source) if kind == "csv" else parquet.read_table(source)
-        times = table["timestamp"].cast(pa.timestamp("ns", tz="UTC"))
-        watts = table["watts"].cast(pa.float64())
-    except (pa.ArrowException, KeyError):
+        table = own_table(path, data)
+        times, watts = table["timestamp"], table["watts"]
+        readings = watts.floats()
+    except (DataError, KeyError):
         raise DataError(f"{path} has no columns timestamp and watts.") from None
-    if times.null_count or watts.null_count or table.num_columns != 2:
+    if times.kind != "M" or not (times.good.all() and watts.good.all()) or len(table) != 2:
         raise DataError(f"{path} has other columns or empty cells.")
-    plain = times.cast(pa.timestamp("ns")).to_numpy(zero_copy_only=False)
-    return plain.astype("datetime64[ns]"), watts.to_numpy(zero_copy_only=False)
+    return times.values.astype("datetime64[ns]"), readings

@@ -58,6 +58,7 @@ from hushmeter.home import Home
 from hushmeter.noise.mechanism import Mechanism
 from hushmeter.parts import load
 from hushmeter.privacy.sensitivity import Table
+from hushmeter.read.text_columns import own_table
 from hushmeter.releases.files import is_release, read_release
 from hushmeter.releases.labels import CELLS
 from hushmeter.releases.release import Release
@@ -150,30 +151,21 @@ def read_restored(path: str | Path) -> Restored:
         fields = parse_json(mark.read_bytes())
         if fields["file"]["sha256"] != sha256_of(data):
             raise DataError(f"{data} is not the file of its mark: its SHA-256 differs.")
-        table = _read_plain(data)
-        times = table["timestamp"].to_numpy().astype("datetime64[ns]")
+        table_format(data)
+        table = own_table(data, data.read_bytes())
+        times = table["timestamp"].values.astype("datetime64[ns]")
         interval_s = float(fields["interval_s"])
         steps = np.rint((times - times[0]).astype(np.int64) / (interval_s * 1e9)).astype(np.int64)
-        means = table["restored_watts"].to_numpy().astype(float)
-        deviations = table["restored_standard_deviation"].to_numpy().astype(float)
+        means = table["restored_watts"].floats()
+        deviations = table["restored_standard_deviation"].floats()
         trace = Trace(means, interval_s, times[0], steps=steps)
-        return Restored(trace, np.asarray(deviations), dict(fields["source"]))
+        return Restored(trace, deviations, dict(fields["source"]))
     except OSError as error:
         raise DataError(f"{mark} cannot be read: {error.strerror}.") from None
     except (KeyError, TypeError, ValueError, IndexError) as error:
         if isinstance(error, HushmeterError):
             raise
         raise DataError(f"{mark} or {data} has a missing or impossible entry ({error}).") from None
-
-
-def _read_plain(path: Path) -> Any:
-    """The columns of a file that this program wrote, as a pyarrow table."""
-    from pyarrow import ArrowException, csv, parquet
-
-    try:
-        return csv.read_csv(path) if table_format(path) == "csv" else parquet.read_table(path)
-    except ArrowException as error:
-        raise DataError(f"{path} cannot be read: {str(error).splitlines()[0]}") from None
 
 
 def restore(

@@ -12,12 +12,14 @@ the fields as JSON with sorted names, without spaces and with ASCII letters only
 from __future__ import annotations
 
 import base64
+import csv
 import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -306,13 +308,9 @@ def _check_estimate(path: Path, receipt: Receipt, release: Release) -> str:
 
 def _as_text(content: bytes) -> dict[str, Any]:
     """The columns of a CSV file as arrays of text."""
-    import pyarrow as pa
-    from pyarrow import csv
-
-    names = content.split(b"\n", 1)[0].decode().replace('"', "").split(",")
-    convert = csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()))
-    table = csv.read_csv(pa.BufferReader(content), convert_options=convert)
-    return {name: table[name].to_numpy() for name in names}
+    names, *rows = csv.reader(StringIO(content.decode(), newline=""))
+    columns = zip(*rows, strict=True) if rows else ([] for _ in names)
+    return {name: np.array(texts) for name, texts in zip(names, columns, strict=True)}
 
 
 def _check_kind(path: Path, receipt: Receipt) -> str:

@@ -43,6 +43,7 @@ from hushmeter.clock import weekday
 from hushmeter.errors import DataError, InputError, UnknownNameError
 from hushmeter.files import atomic
 from hushmeter.home import Home
+from hushmeter.parts import need
 from hushmeter.special import ndtr
 from hushmeter.trace import (
     SECONDS_PER_DAY,
@@ -445,8 +446,7 @@ def _subtract_solar(plan: FleetPlan, rng: np.random.Generator, watts: FloatArray
 
 def _write_file(plan: FleetPlan, path: Path, first: int, end: int) -> None:
     """Write the meters `first` … `end` − 1 to one file."""
-    from pyarrow import parquet
-
+    parquet = need("pyarrow.parquet", "a synthetic fleet", "parquet")
     per_meter = plan.days * plan.slots
     at_once = max(1, ROWS_PER_GROUP // per_meter)
     with (

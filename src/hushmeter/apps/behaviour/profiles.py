@@ -6,6 +6,7 @@ time and an energy; or hourly rows with a column `hour` and one column for each 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +18,9 @@ from numpy.typing import NDArray
 from hushmeter.checks import FloatArray, one_of, positive, whole
 from hushmeter.clock import check_zone, day_bounds
 from hushmeter.errors import DataError, InputError
-from hushmeter.read.columns import read_columns
+from hushmeter.read.columns import Column, classify, load_table, to_numbers
+from hushmeter.read.recording import Task
+from hushmeter.read.times import read_stamps
 
 HOURS = 24
 
@@ -219,7 +222,7 @@ def read_profiles(
     """Read daily profiles from CSV or Parquet, by the same rules as meter readings."""
     one_of("missing", missing, MISSING)
     path = Path(path)
-    table = read_columns(path, TIMES).to_pandas()
+    table = _read_frame(path)
     names = {str(name).strip().lower(): name for name in reversed(list(table.columns))}
     time = next((names[name] for name in TIMES if name in names), None)
     energy = next((name for name in ENERGIES if name in names), None)
@@ -259,6 +262,45 @@ def synthetic_profiles(
     noise = rng.gamma(1 / positive("spread", spread) ** 2, spread**2, (n, HOURS))
     ids = np.array([f"shape {label}" for label in kind])
     return Profiles(base[kind] * noise, ids, np.arange(n).astype(np.str_))
+
+
+def _read_frame(path: Path) -> Any:
+    """A table as it is, as a DataFrame, without deciding what its columns mean.
+
+    The same rules hold as for meter readings: the delimiter, the decimal mark, the encoding, the
+    row of the header and gzip are found from the content.
+    """
+    import pandas as pd
+
+    if not path.is_file():
+        raise DataError(f"{path} does not exist.")
+    task = Task(path)
+    raw = load_table(task, texts=TIMES)
+    return pd.DataFrame({column.name: _series(column, raw.decimal, path)
+                         for column in classify(task, raw)})  # fmt: skip
+
+
+def _series(column: Column, decimal: str, path: Path) -> Any:
+    """A column as pandas holds it; dates in an order of their own are times."""
+    import pandas as pd
+
+    cells = column.data
+    if column.kind == "empty" or (column.kind == "number" and cells.is_text):
+        return to_numbers(cells, decimal)[0]
+    if column.name.lower() in TIMES and _is_other_date(column):
+        stamps = read_stamps(cells, path)
+        return np.where(stamps.good, stamps.ns.astype("M8[ns]"), np.datetime64("NaT"))
+    array = cells.array()
+    if cells.aware:
+        return pd.Series(array).dt.tz_localize("UTC")
+    return array.astype(object) if array.dtype in ("M8[D]", "m8[s]") else array
+
+
+def _is_other_date(column: Column) -> bool:
+    """True for text with times in another order than that of ISO 8601."""
+    if column.kind not in ("time", "date") or not column.data.is_text:
+        return False
+    return re.match(r"\d{4}-", str(column.data.known()[0])) is None
 
 
 def _wide(table: Any, missing: str, path: Path) -> Profiles:

@@ -30,6 +30,7 @@ from hushmeter.checks import IntArray
 from hushmeter.clock import SECOND
 from hushmeter.errors import DataError
 from hushmeter.files import reason_of, sha256_of
+from hushmeter.read.cells import Table, cells_of
 from hushmeter.read.columns import load_table, to_numbers
 from hushmeter.read.headers import find_unit
 from hushmeter.read.recording import DECIMALS, ReadOptions, Task
@@ -453,10 +454,23 @@ def _load(path: Path, texts: Sequence[str], form: InputFormat) -> pa.Table:
     try:
         # The mark is stated: one that is found in the values would depend on them.
         task = Task(path, ReadOptions(decimal=form.decimal or "point"))
-        return load_table(task, texts=[text.lower() for text in texts]).data
+        return _arrow_table(load_table(task, texts=[text.lower() for text in texts]).data)
     except DataError as error:
         # The message names the path, which the report of the file states already.
         raise DataError(str(error).removeprefix(f"{path} ")) from None
+
+
+def _arrow_table(table: Table) -> pa.Table:
+    """Columns of numpy as an Arrow table."""
+    import pyarrow as pa
+
+    arrays = {name: pa.array(cells.values, mask=~cells.good) for name, cells in table.items()}
+    for name, array in arrays.items():
+        if table[name].aware:
+            arrays[name] = array.cast(pa.timestamp(array.type.unit, "UTC"))
+        elif not table[name].good.any() and table[name].kind == "f":
+            arrays[name] = pa.nulls(len(array))
+    return pa.table(arrays)
 
 
 def _refuse_many(rows: int) -> None:
@@ -472,7 +486,7 @@ def _times(
     import pyarrow as pa
 
     try:
-        stamps = read_stamps(column, path, form.tz)
+        stamps = read_stamps(cells_of(column), path, form.tz)
     except DataError as error:
         raise DataError(f"has a column {name!r} that holds no times ({error})") from None
     good, ns = stamps.good.copy(), stamps.ns.copy()
@@ -503,9 +517,7 @@ def _numbers(column: pa.Array, form: InputFormat) -> pa.Array:
     """Return values as float64; a cell that holds no number is null."""
     import pyarrow as pa
 
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    values, _ = to_numbers(pa.chunked_array([column]), DECIMALS[form.decimal or "point"])
+    values, _ = to_numbers(cells_of(column), DECIMALS[form.decimal or "point"])
     return pa.array(values, from_pandas=True)
 
 
