@@ -30,7 +30,6 @@ from hushmeter.attack.levels import LevelArray
 from hushmeter.checks import BoolArray, FloatArray, IntArray, one_of
 from hushmeter.compiled import compiled
 from hushmeter.errors import HushmeterError, InputError, MissingExtraError
-from hushmeter.parts import need
 
 TABLE_LIMIT = 1 << 20
 """Largest number of entries of one table."""
@@ -364,7 +363,7 @@ def _run_solver(
 ) -> BoolArray | None:
     """Fewest members within the tolerance; with a size or no tolerance, the nearest sum."""
     try:
-        optimize = need("scipy.optimize", "an exact solution of many switches", "nilm")
+        from scipy.optimize import Bounds, LinearConstraint, milp
     except ModuleNotFoundError:
         what = f"exact search for more than {MOST_IN_HALVES} appliances or increments"
         raise MissingExtraError(what, "nilm") from None
@@ -376,12 +375,12 @@ def _run_solver(
     rows = [np.append(watts, -1.0), np.append(watts, 1.0), np.append(np.ones(n), 0.0)]
     members = (0, n) if size is None else (size, size)
     minimise_size = size is None and tolerance is not None
-    found: Any = optimize.milp(
+    found: Any = milp(
         np.append(np.ones(n), 0.0) if minimise_size else np.append(np.zeros(n), 1.0),
-        constraints=optimize.LinearConstraint(
+        constraints=LinearConstraint(
             np.array(rows), [-np.inf, goal, members[0]], [goal, np.inf, members[1]]
         ),
-        bounds=optimize.Bounds(np.zeros(n + 1), np.append(np.ones(n), slack)),
+        bounds=Bounds(np.zeros(n + 1), np.append(np.ones(n), slack)),
         integrality=np.append(np.ones(n), 0.0),
     )
     if not found.success:
