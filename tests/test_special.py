@@ -21,6 +21,9 @@ def test_the_normal_distribution_and_its_logarithm():
     np.testing.assert_allclose(found, expected, rtol=EXACT, atol=0)
     assert special.ndtr(1.5) == pytest.approx(scipy.special.ndtr(1.5), rel=EXACT)
     assert np.isnan(special.ndtr(np.nan))
+    for one in (-1e100, -500.0, -36.1, -35.9, -8.0, -1.0, 0.0, 0.5, 7.0, 40.0):
+        expected = scipy.special.log_ndtr(one)
+        assert special.log_phi(one) == pytest.approx(expected, rel=EXACT, abs=0)
 
 
 def test_quantiles_of_the_beta_distribution():

@@ -60,6 +60,17 @@ def log_ndtr(x: ArrayLike) -> Any:
         return np.where(values > 0, np.log1p(-ndtr(-values)), low)[()]
 
 
+def log_phi(x: float) -> float:
+    """`log_ndtr` of one number, which searches need often."""
+    if x > 0:
+        return math.log1p(-math.erfc(x * math.sqrt(0.5)) / 2)
+    if x > -36:
+        return math.log(math.erfc(-x * math.sqrt(0.5)) / 2)
+    s = 1 / (x * x)
+    series = -s * (1 - 3 * s * (1 - 5 * s * (1 - 7 * s)))
+    return -x * x / 2 - math.log(-x * math.sqrt(math.tau)) + math.log1p(series)
+
+
 def _tail(size: Any) -> tuple[Any, Any]:
     """Numerator and denominator of e^(z²)·erfc(z) for z ≥ 1."""
     z = np.minimum(np.maximum(size, 1.0), _LARGEST)

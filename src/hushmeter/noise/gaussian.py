@@ -79,7 +79,7 @@ from hushmeter.noise.mechanism import (
 )
 from hushmeter.noise.samplers import Sampler, gaussian_fits, gaussian_sampler
 from hushmeter.noise.table_sampler import DiscreteGaussian, exp_minus
-from hushmeter.special import log_ndtr, ndtr
+from hushmeter.special import log_phi, ndtr
 
 FINE_SIGMA = 64.0
 """σ [grid steps] from which only the formulas of continuous noise are used.
@@ -390,8 +390,8 @@ def analytic_delta(epsilon: float, sigma: float, shift: float) -> float:
     """δ(ε) of continuous noise [1]_ for a change by `shift`, in the unit of `sigma`."""
     if shift == 0:
         return 0.0
-    first = float(log_ndtr(shift / (2 * sigma) - epsilon * sigma / shift))
-    second = epsilon + float(log_ndtr(-shift / (2 * sigma) - epsilon * sigma / shift))
+    first = log_phi(shift / (2 * sigma) - epsilon * sigma / shift)
+    second = epsilon + log_phi(-shift / (2 * sigma) - epsilon * sigma / shift)
     # e^first − e^second, written so that two nearly equal numbers are not subtracted.
     return -math.exp(first) * math.expm1(min(0.0, second - first))
 
