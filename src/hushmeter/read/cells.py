@@ -174,7 +174,8 @@ def cells_of(column: Any) -> Cells:
     if types.is_decimal(kind):
         whole = whole.cast(pa.float64())
     elif not (types.is_integer(kind) or types.is_floating(kind)):
-        return Cells.of([_as_text(cell) for cell in whole.to_pylist()])
+        texts = whole.to_pylist()
+        return Cells.of(texts if types.is_string(kind) else [_as_text(cell) for cell in texts])
     return Cells(_plain_values(whole), good)
 
 

@@ -207,7 +207,9 @@ def _split_units(column: Column) -> Column | None:
     """
     if not column.data.is_text:
         return None
-    matches = {text: CELL_UNIT.fullmatch(text) for text in column.data.known().distinct()}
+    texts = column.data.known().distinct()
+    # Most texts, such as times, end with a digit.
+    matches = {text: CELL_UNIT.fullmatch(text) for text in texts if not text[-1:].isdigit()}
     units = {match["unit"] for match in matches.values() if match is not None}
     if not units or len({unit.endswith("h") for unit in units}) > 1:
         return None

@@ -71,7 +71,7 @@ def is_missing(text: str) -> bool:
     """True for a mark or a sentence that stands for a missing value; "no use" is a value."""
     if text.lower() in missing_marks():
         return True
-    plain = not any(c.isdigit() for c in text)
+    plain = not (text[:1].isdigit() or any(c.isdigit() for c in text))
     return plain and has_word(text, "absence") and not has_word(text, "use", "import")
 
 
