@@ -56,10 +56,15 @@ def listed(name: str) -> Mapping[str, Any]:
 
 
 def missing_extra(error: ModuleNotFoundError, what: str) -> Exception:
-    """The sentence about a package that an extra would install, or the error if none would."""
+    """The sentence about a package that an extra would install, or the error if none would.
+
+    Of several extras, it names the one that asks for the fewest packages.
+    """
     name = (error.name or "").partition(".")[0].replace("_", "-")
+    extras: dict[str, list[str]] = {}
     for wanted in requires("hushmeter") or []:
-        place = re.match(r"([\w-]+)[^;]*; extra == .(\w+)", wanted)
-        if place is not None and place[1].replace("_", "-") == name:
-            return MissingExtraError(what, place[2])
-    return error
+        place = re.match(r"([\w-]+)[^;]*; .*extra == .(\w+)", wanted)
+        if place is not None:
+            extras.setdefault(place[2], []).append(place[1].replace("_", "-"))
+    found = [extra for extra, packages in extras.items() if name in packages]
+    return MissingExtraError(what, min(found, key=lambda one: len(extras[one]))) if found else error
