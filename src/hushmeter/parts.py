@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from importlib.metadata import requires
 from typing import Any
 
 from hushmeter.errors import MissingExtraError
@@ -21,9 +19,10 @@ def load(module: str, what: str) -> Any:
     try:
         return import_module(f"{APPS}.{module}")
     except ModuleNotFoundError as error:
-        if (error.name or "").startswith(APPS):
-            raise MissingExtraError(what, module.partition(".")[0]) from None
-        raise missing_extra(error, what) from None
+        name = error.name or ""
+        if name.startswith("hushmeter") and not name.startswith(APPS):
+            raise
+        raise MissingExtraError(what, module.partition(".")[0]) from None
 
 
 def names_when_used(package: str, names: Mapping[str, str]) -> Callable[[str], Any]:
@@ -53,18 +52,3 @@ def listed(name: str) -> Mapping[str, Any]:
     except ModuleNotFoundError:
         return {}
     return found
-
-
-def missing_extra(error: ModuleNotFoundError, what: str) -> Exception:
-    """The sentence about a package that an extra would install, or the error if none would.
-
-    Of several extras, it names the one that asks for the fewest packages.
-    """
-    name = (error.name or "").partition(".")[0].replace("_", "-")
-    extras: dict[str, list[str]] = {}
-    for wanted in requires("hushmeter") or []:
-        place = re.match(r"([\w-]+)[^;]*; .*extra == .(\w+)", wanted)
-        if place is not None:
-            extras.setdefault(place[2], []).append(place[1].replace("_", "-"))
-    found = [extra for extra, packages in extras.items() if name in packages]
-    return MissingExtraError(what, min(found, key=lambda one: len(extras[one]))) if found else error

@@ -18,8 +18,8 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from hushmeter.errors import HushmeterError, printable
-from hushmeter.parts import listed, missing_extra
+from hushmeter.errors import HushmeterError, MissingExtraError, printable
+from hushmeter.parts import listed
 
 GUIDE = """\
 hushmeter releases smart-meter readings under differential privacy and measures
@@ -241,7 +241,10 @@ def main() -> None:
         try:
             sys.exit(app(prog_name="hushmeter", standalone_mode=False))
         except ModuleNotFoundError as error:
-            raise missing_extra(error, "this command") from None
+            place = MODULES.get(sys.argv[1], "")
+            if ".apps." not in place or (error.name or "").startswith("hushmeter"):
+                raise
+            raise MissingExtraError("this command", place.split(".")[2]) from None
     except HushmeterError as error:
         from hushmeter.cli.output import exit_code_of, with_flags
 
