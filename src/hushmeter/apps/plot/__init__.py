@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from hushmeter.errors import InputError
 from hushmeter.files import atomic, write_table
+from hushmeter.parts import need
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,7 +46,7 @@ def new_figure(width: float, height: float) -> Figure:
 @cache
 def _figure_class() -> type[Figure]:
     """Return the figure class; matplotlib is imported only when a figure is drawn."""
-    import matplotlib
+    matplotlib = need("matplotlib", "a picture", "plot")
     from matplotlib.figure import Figure
     from matplotlib.text import Text
     from matplotlib.ticker import LogFormatter
