@@ -84,12 +84,19 @@ class Choice:
     reason: str = ""
 
     @property
-    def sentence(self) -> str:
-        """One or two sentences that name the attacker and what it achieved."""
+    def who(self) -> str:
+        """One or two sentences that name the attacker, and why it is not a stronger one."""
         if self.name == NO_DATA and not self.reason:
             return "No attacker is better than a guess without data, so the answer is that guess."
         if self.name == NO_DATA:
             return f"The answer is a guess without data.{self.reason}"
+        return f"The attacker is {self.name}.{self.reason}"
+
+    @property
+    def sentence(self) -> str:
+        """One to three sentences that name the attacker and what it achieved."""
+        if self.name == NO_DATA:
+            return self.who
         text = (
             f"The attacker is {self.name}: it is right about {self.alpha:.1%} of the states in "
             f"held-back training data, and a guess without data about {self.floor:.1%}."
