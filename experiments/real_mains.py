@@ -2,8 +2,7 @@
 
 Most of the load of real mains is unmetered. The benchmark learns each home, and the rule that
 decides when a circuit is on, from the first part of its readings, and attacks the rest. Nothing is
-chosen on the part that is attacked, and no attacker knows the state at the first reading. The
-semi-blind attacker learns from the other homes instead, and is judged by types of appliances.
+chosen on the part that is attacked, and no attacker knows the state at the first reading.
 """
 
 from __future__ import annotations
@@ -17,18 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hushmeter.apps.nilm.semi_blind import (
-    SemiBlind,
-    drop_silent_days,
-    label_types,
-    learn_population,
-)
 from hushmeter.apps.nilm.strongest import Strongest
 from hushmeter.apps.plot import BLUE, GREEN, GREY, ORANGE, RED, new_figure, save_figure
 from hushmeter.apps.study.figures import busiest_circuits, label_circuits
 from hushmeter.attack.base import Attacker
 from hushmeter.attack.registry import attackers
-from hushmeter.checks import BoolArray, one_of, whole
+from hushmeter.checks import one_of, whole
 from hushmeter.errors import DataError, HushmeterError
 from hushmeter.files import write_table, write_text
 from hushmeter.formatting import short_duration
@@ -46,7 +39,7 @@ if TYPE_CHECKING:
 
 ATTACKERS = (
     "all-off", "one-shot", "multi-shot", "hierarchical", "co", "ip", "alip", "fhmm", "sparse-hmm",
-    "bayes", "rnn", "tcn", "strongest",
+    "bayes", "trees", "rnn", "strongest",
 )  # fmt: skip
 """Attackers of the benchmark by default: all that learn a home within two minutes."""
 
@@ -75,9 +68,8 @@ STYLES = {
     "fhmm": (GREEN, ":"),
     "sparse-hmm": (RED, ":"),
     "bayes": (ORANGE, "-"),
-    "tcn": (BLUE, "-"),
+    "trees": (BLUE, "-"),
     "strongest": (RED, "-"),
-    "semi-blind": (GREEN, "-"),
 }
 """Colour and line of the attackers that the figure names; the others are thin grey lines."""
 
@@ -117,6 +109,19 @@ def find_recordings(folder: Path) -> Iterator[tuple[str, Trace]]:
             yield path.stem, drop_silent_days(trace)
 
 
+def drop_silent_days(trace: Trace) -> Trace:
+    """Return the readings without the days (UTC) on which the meter reports a single value."""
+    days = trace.times.astype("datetime64[D]").astype(np.int64)
+    _, place = np.unique(days, return_inverse=True)
+    lowest, highest = np.full((2, place.max() + 1), np.inf) * np.array([[1], [-1]])
+    np.minimum.at(lowest, place, trace.readings)
+    np.maximum.at(highest, place, trace.readings)
+    rows = np.flatnonzero((highest > lowest)[place])
+    if rows.size == 0:
+        raise DataError("the meter reports a single value on every day.")
+    return trace if rows.size == len(trace) else trace.select(rows)
+
+
 def _prepare(name: str, moving: Trace, every_s: float, readings: int | None) -> MainsHome:
     """Learn the home from the first part, and label the rest with the same thresholds."""
     fine = min(every_s, LONGEST_INTERVAL_S)
@@ -151,15 +156,9 @@ def run_benchmark(
     for level in noise:
         one_of("noise", level, NOISE)
     rows = []
-    learners = [name for name in names if name != SemiBlind.name]
     for every_s in intervals:
-        cases = list(prepare_homes(folder, every_s, readings))
-        for case in cases:
-            rows += attack_home(case, learners, noise, seeds, training_seeds, note)
-        if SemiBlind.name in names and every_s <= LONGEST_INTERVAL_S:
-            recordings = dict(find_recordings(folder))
-            for seed in range(training_seeds):
-                rows += attack_unseen_homes(recordings, cases, seed, noise, seeds, note)
+        for case in prepare_homes(folder, every_s, readings):
+            rows += attack_home(case, names, noise, seeds, training_seeds, note)
     if not rows:
         raise DataError(
             f"{folder} has no recording with metered mains and circuits, of at least {LEAST_DAYS} "
@@ -187,79 +186,23 @@ def attack_home(
     seeds: int = 3,
     training_seeds: int = 2,
     note: Callable[[str], None] = lambda _: None,
-    known: dict[tuple[str, int], Fitted] | None = None,
 ) -> list[dict[str, Any]]:
     """Let attackers learn one home, and attack it with every noise."""
-    known = {} if known is None else known
     rows: list[dict[str, Any]] = []
-    answers: dict[tuple[str, int, str, int], BoolArray] = {}
     for name in names:
         for seed in range(training_seeds if _has_seed(name) else 1):
             note(f"{case.name}: {name}")
-            if (name, seed) not in known:
-                known[name, seed] = _fit(case, name, seed, known)
-            rows += _attack(case, name, seed, known[name, seed], noise, seeds, answers)
+            rows += _attack(case, name, seed, _fit(case, name, seed), noise, seeds)
     return rows
 
 
-def attack_unseen_homes(
-    recordings: Mapping[str, Trace],
-    cases: Sequence[MainsHome],
-    seed: int = 0,
-    noise: Sequence[str] = NOISE,
-    seeds: int = 3,
-    note: Callable[[str], None] = lambda _: None,
-    **parameters: Any,
-) -> list[dict[str, Any]]:
-    """Attack every home with a population that was learnt from the other homes."""
-    rows: list[dict[str, Any]] = []
-    for case in cases:
-        note(f"{case.name}: {SemiBlind.name}")
-        others = [trace for name, trace in recordings.items() if name != case.name]
-        before = time.process_time()
-        population = learn_population(others, seed=seed, **parameters)
-        fitted = Fitted(population, time.process_time() - before)
-        unseen = _unseen_part(case, recordings[case.name], population)
-        if unseen is not None:
-            fitted = Fitted(population.for_home(unseen.home), fitted.training_s)
-            rows += _attack(unseen, SemiBlind.name, seed, fitted, noise, seeds, {})
-    return rows
-
-
-def _unseen_part(case: MainsHome, trace: Trace, population: SemiBlind) -> MainsHome | None:
-    """The attacked part of a home with the types that the population has; None without any."""
-    labelled = label_types(trace)
-    if labelled is None:
-        return None
-    names, power = list(labelled.names or ()), labelled.power
-    known = [name for name in names if name in population.types_]
-    if not known or power is None:
-        return None
-    columns = [names.index(name) for name in known]
-    labelled = labelled.derive(
-        states=labelled.truth()[:, columns], power=power[:, columns], names=known
-    )
-    first = int(np.searchsorted(labelled.times, case.test.times[0]))
-    test = labelled[first : first + len(case.test)]
-    return MainsHome(case.name, population.home.subset(known), test, test, case.largest)
-
-
-def _fit(case: MainsHome, name: str, seed: int, known: dict[tuple[str, int], Fitted]) -> Fitted:
-    """Let one attacker learn; `strongest` uses what its candidates have already learnt."""
+def _fit(case: MainsHome, name: str, seed: int) -> Fitted:
+    """Let one attacker learn."""
     given = {"seed": seed} if _has_seed(name) else {}
     made = attackers[name](case.home, **given, **PARAMETERS.get(name, {}))
-    before, earlier = time.process_time(), 0.0
-    if isinstance(made, Strongest):
-        learnt = {
-            other: known[other, seed if _has_seed(other) else 0]
-            for other in made.candidates
-            if (other, seed if _has_seed(other) else 0) in known
-        }
-        made.fit_with(case.train, {other: one.attacker for other, one in learnt.items()})
-        earlier = sum(one.training_s for one in learnt.values())
-    else:
-        made.fit(case.train)
-    return Fitted(made, time.process_time() - before + earlier)
+    before = time.process_time()
+    made.fit(case.train)
+    return Fitted(made, time.process_time() - before)
 
 
 def _attack(
@@ -269,9 +212,8 @@ def _attack(
     fitted: Fitted,
     noise: Sequence[str],
     seeds: int,
-    answers: dict[tuple[str, int, str, int], BoolArray],
 ) -> list[dict[str, Any]]:
-    """Attack the home with every noise; the answers are kept for `strongest`."""
+    """Attack the home with every noise."""
     attacker = fitted.attacker
     rows = []
     for level in noise:
@@ -283,10 +225,7 @@ def _attack(
                 added = mechanism.sample(len(noisy), rng=1000 + draw) * mechanism.grid
                 noisy = noisy.replace_readings(noisy.readings + added)
             informed = attacker.knows(mechanism)
-            states = _reuse(informed, seed, level, draw, answers)
-            if states is None:
-                states = informed.predict(noisy, rng=draw)
-            answers[name, seed, level, draw] = states
+            states = informed.predict(noisy, rng=draw)
             found, spread = score(states, case.test), bootstrap_intervals(states, case.test)
             rows.append(
                 {
@@ -309,23 +248,6 @@ def _attack(
                 }
             )
     return rows
-
-
-def _reuse(
-    attacker: Attacker,
-    seed: int,
-    level: str,
-    draw: int,
-    answers: dict[tuple[str, int, str, int], BoolArray],
-) -> BoolArray | None:
-    """What `strongest` answers, if the attacker that it chose has already answered."""
-    if not isinstance(attacker, Strongest):
-        return None
-    chosen = attacker.choose().name
-    if chosen not in attacker.fitted_:
-        return None
-    states = answers.get((chosen, seed if _has_seed(chosen) else 0, level, draw))
-    return None if states is None else attacker.complete(states)
 
 
 def noise_scale(level: str, largest: float) -> float:

@@ -121,6 +121,7 @@ def test_core_commands_work_without_any_extra(empty, tmp_path):
     ("extra", "command"),
     [
         ("deep", "attack meter.csv --home evening -a rnn --train meter.csv -o seen.csv"),
+        ("nilm", "attack meter.csv --home evening -a trees --train meter.csv -o seen.csv"),
         ("page", "serve"),
         ("postgres", "ledger show --ledger postgresql://localhost/none"),
         ("nilmtk", "inspect meter.h5"),

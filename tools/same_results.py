@@ -34,13 +34,9 @@ DATA = Path(os.environ.get("HUSHMETER_DATA", ROOT.parent / "shared" / "data"))
 KEY = bytes(range(32))
 MECHANISMS = ("laplace", "staircase", "gaussian")
 FIGURES = ("fig2", "fig3", "fig4", "fig5", "fig7", "fig8", "fig9", "table1")
-NET = {"channels": 16, "nets": 1, "steps": 60, "batch": 8, "window": 96}
 # The networks are small here: their training takes minutes otherwise.
 PARAMETERS: dict[str, dict[str, Any]] = {
     "rnn": {"settings": {"epochs": 1}},
-    "tcn": {"settings": NET},
-    "semi-blind": {"settings": NET},
-    "strongest": {"candidates": ("all-off", "bayes", "co")},
 }
 PEAK = "peak = weekdays 16:00-21:00"
 CRASHED = "crashed"

@@ -174,9 +174,6 @@ def test_the_segment_of_the_real_redd(shared_data):
     ("words", "says"),
     [
         (["x", "--segment", "redd1", "--from", "2024-01-01"], "--segment has no use for --from "),
-        (["x", "--population", "--real-mains", "-o", "p.npz"], "--population has no use for"),
-        (["x", "-p", "steps=2", "-o", "home.toml"], "a home has no use for --parameter steps=2"),
-        (["x", "y", "-o", "home.toml"], "several need --population"),
         (["x"], "name the file to write: -o home.toml"),
     ],
 )

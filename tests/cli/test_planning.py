@@ -172,3 +172,20 @@ def test_advise_by_an_attacker_on_a_trace(tmp_path):
     assert "no column of watts for" in bad.stderr
     none = run(*base, expect=2)
     assert "needs a trace with true states" in none.stderr
+
+
+def test_advise_names_what_answers_for_the_strongest_attacker(tmp_path, monkeypatch):
+    """Without LightGBM the weaker attacker that runs is named, and nothing fails."""
+    monkeypatch.setattr("hushmeter.apps.nilm.strongest.find_spec", lambda _: None)
+    home = hm.synth.ready_home("evening").subset(["kettle", "heat pump"])
+    home.save(tmp_path / "home.toml")
+    trace = hm.synth.trace(home, 200, interval_s=3600.0, seed=2)
+    columns = {"timestamp": trace.times, "watts": trace.readings}
+    columns |= dict(zip(home.names, trace.power.T, strict=True))
+    write_table(tmp_path / "sub.csv", columns)
+    words = ("advise", "--home", tmp_path / "home.toml", "--hide", "heat pump")
+    more = ("--attacker", "strongest", "--json")
+    notes = json.loads(run(*words, tmp_path / "sub.csv", *more).stdout)["notes"]
+    allowed = ("The attacker is bayes. The stronger attacker trees is not installed", "No attacker")
+    assert any(note.startswith(allowed[0]) for note in notes)
+    assert all(note.startswith(allowed) for note in notes[-2:])

@@ -8,10 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from experiments.real_mains import (
-    attack_home,
-    attack_unseen_homes,
     draw_benchmark,
-    find_recordings,
+    drop_silent_days,
     home_table,
     markdown,
     mean_table,
@@ -23,9 +21,6 @@ from experiments.real_mains import (
 )
 
 import hushmeter as hm
-from experiments import real_mains
-from hushmeter.apps.nilm.bayes import Bayes
-from hushmeter.apps.nilm.semi_blind import drop_silent_days
 from hushmeter.errors import DataError, InputError
 from tests.experiments.conftest import run_experiment
 
@@ -109,73 +104,12 @@ def test_the_table_has_floors_intervals_and_the_choice(folder, tmp_path):
     assert len(draw_benchmark(table).axes) == 2
 
 
-def test_strongest_uses_what_its_candidates_have_learnt(folder, monkeypatch):
-    case = next(prepare_homes(folder, 60.0, readings=DAY))
-    learnt = []
-    fit = Bayes.fit
-    monkeypatch.setattr(
-        Bayes, "fit", lambda self, part: learnt.append(len(part)) or fit(self, part)
-    )
-    monkeypatch.setattr("hushmeter.apps.nilm.strongest.find_spec", lambda name: None)
-    rows = attack_home(case, ("bayes", "strongest"), ("none",), 1, 1)
-    # Once with all training data, and five times without a fifth of its days.
-    assert len(learnt) == 6
-    assert max(learnt) == len(case.train)
-    assert sum(learnt) == 5 * len(case.train)
-    assert rows[1]["chosen"] in ("bayes", "sparse-hmm")
-    assert rows[1]["training_s"] > rows[0]["training_s"]
-    alone = attack_home(case, ("strongest",), ("none",), 1, 1)
-    assert alone[0]["f1"] == rows[1]["f1"]
-
-
-def test_the_semi_blind_attacker_never_sees_the_home_that_it_attacks(folder, monkeypatch):
-    pytest.importorskip("torch", reason="the semi-blind attacker needs PyTorch")
-    cases, recordings = (
-        list(prepare_homes(folder, 60.0, readings=DAY)),
-        dict(find_recordings(folder)),
-    )
-    seen, learn = [], real_mains.learn_population
-    monkeypatch.setattr(
-        real_mains,
-        "learn_population",
-        lambda traces, **kw: seen.append(traces) or learn(traces, **kw),
-    )
-    small = {"settings": {"channels": 8, "nets": 1, "steps": 2, "batch": 2, "window": 4}}
-    rows = attack_unseen_homes(recordings, cases, 0, ("none", "P/3"), 2, **small)
-    assert [row["home"] for row in rows] == ["one"] * 3 + ["two"] * 3
-    assert [len(traces) for traces in seen] == [1, 1]
-    assert seen[0][0] is recordings["two"]
-    assert seen[1][0] is recordings["one"]
-    # The kettle and the heater are on above 500 W and 200 W, which is when they run.
-    assert rows[0]["alpha_floor"] == pytest.approx(1 - cases[0].test.truth().mean())
-    assert rows[1]["scale_w"] == pytest.approx(cases[0].home.powers.max() / 3)
-
-
-def test_types_that_occur_in_one_home_only_are_not_judged(folder):
-    pytest.importorskip("torch", reason="the semi-blind attacker needs PyTorch")
-    case, recordings = (
-        next(prepare_homes(folder, 60.0, readings=DAY)),
-        dict(find_recordings(folder)),
-    )
-    one = recordings["one"]
-    alone = one.derive(states=one.power > 500, names=["kettle", "sauna"])
-    rows = attack_unseen_homes(
-        {"one": alone, "two": recordings["two"]},
-        [case],
-        noise=("none",),
-        seeds=1,
-        settings={"channels": 8, "nets": 1, "steps": 2, "batch": 2, "window": 4},
-    )
-    kettle = case.test.truth()[:, case.home.index("kettle")]
-    assert rows[0]["alpha_floor"] == pytest.approx(1 - kettle.mean())
-
-
 def test_the_tables_of_the_page_are_those_of_the_saved_results():
     docs = Path(__file__).parents[2] / "docs"
     page, saved = (docs / "attackers.md").read_text(), pd.read_csv(docs / "figures/real-mains.csv")
     for _, part in saved.groupby("interval_s"):
         assert mean_table(part) in page
-    shown = saved[(saved.interval_s == 60) & saved.attacker.isin(["bayes", "tcn", "strongest"])]
+    shown = saved[(saved.interval_s == 60) & saved.attacker.isin(["bayes", "trees", "strongest"])]
     assert home_table(shown) in page
     assert saved.home.nunique() == 5
 

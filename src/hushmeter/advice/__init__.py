@@ -366,12 +366,21 @@ def with_run(appliance: Appliance, readings: int, interval_s: float) -> Applianc
     return replace(appliance, run_s=length, run_high_s=None, energy_wh=None)
 
 
-def measure_with(name: str, home: Home, hide: str, trace: Trace | None, seed: int = 0) -> OddsOf:
+def measure_with(
+    name: str,
+    home: Home,
+    hide: str,
+    trace: Trace | None,
+    seed: int = 0,
+    *,
+    told: dict[str, None] | None = None,
+) -> OddsOf:
     """Return a function that measures the odds of an attacker on simulated releases.
 
     The odds are the balanced accuracy about one appliance, at least 0.5. The attacker is trained on
     the true readings of the same trace and knows the noise distribution, but not which appliances
     are on at the first reading. In longer cells the true state is that of at least half of a cell.
+    What an attacker that chooses says about its choice becomes a key of `told`.
     """
     from hushmeter.attack.registry import attackers
     from hushmeter.scoring import score
@@ -389,7 +398,10 @@ def measure_with(name: str, home: Home, hide: str, trace: Trace | None, seed: in
     def odds_of(mechanism: Mechanism, unit: Unit) -> float:
         coarse, attacker = learn(unit.window * unit.interval_s)
         noisy = coarse.replace_readings(mechanism.release(coarse.readings, rng=seed))
-        states = attacker.knows(mechanism).predict(noisy, rng=seed)
+        informed = attacker.knows(mechanism)
+        states = informed.predict(noisy, rng=seed)
+        if told is not None and hasattr(informed, "choose"):
+            told[informed.choose().who] = None
         seen = score(states, coarse.truth(), names=home.names)[hide].balanced_accuracy
         return max(seen, 0.5)
 

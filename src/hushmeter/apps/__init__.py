@@ -29,9 +29,8 @@ ATTACKERS = {
     "ip": "combinatorial:IntegerProgram",
     "alip": "combinatorial:AidedIntegerProgram",
     "rnn": "neural:RecurrentNet",
-    "tcn": "neural:Tcn",
-    "semi-blind": "semi_blind:SemiBlind",
     "bayes": "bayes:Bayes",
+    "trees": "trees:Trees",
     "strongest": "strongest:Strongest",
 }
 """The attackers of the app nilm: name → module and class."""

@@ -1,8 +1,7 @@
 """Attackers, which infer from meter readings which appliances were on (Sections II, IV, V-E).
 
 There is one module per attacker or family. Several of them share the levels of appliances
-(`levels`, `level_search`), hidden Markov chains (`chains`, `beam`) and a convolutional network
-(`network`).
+(`levels`, `level_search`) and hidden Markov chains (`chains`).
 """
 
 from __future__ import annotations

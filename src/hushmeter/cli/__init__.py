@@ -52,7 +52,6 @@ Live and web
 Research
   list attackers      hushmeter attack --list
   run one attack      hushmeter attack FILE --home evening -a co -o OUT.csv
-  without sub-meters  hushmeter learn DATA… --population -o population.npz
   run a study         hushmeter sweep STUDY.toml -o results
   redo the paper      hushmeter reproduce fig2 -o figures
   write a report      hushmeter report results figures -o report.html

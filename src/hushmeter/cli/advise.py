@@ -137,9 +137,10 @@ def advise(
     if run is not None:
         request = request.with_changes(hide=with_run(request.member, run, facts.interval_s))
     settings: dict[str, Any] = {} if energy_price is None else {"price_per_kwh": energy_price}
+    told: dict[str, None] = {}
     with show_activity(f"searching for ways to hide the {hide}", quiet=json):
         if attacker is not None:
-            settings["odds_of"] = _measure(attacker, request, file, options, seed)
+            settings["odds_of"] = _measure(attacker, request, file, options, seed, told)
         search: Callable[..., Advice] = partial(find_advice, metered=facts, **settings)
         limits = {"max_hourly_error": max_hourly_error, "max_error": max_error}
         advice = search(request, forms=forms, **limits)
@@ -148,6 +149,7 @@ def advise(
         if limit and not (advice.feasible or attacker or advice.best.odds > advice.goal.max_odds):
             reach = find_reach([request.member], limit, limited, facts, forms=forms)
         files = [] if output is None else _draw(advice, request, search, own, output, force)
+    notes = (*notes, *told)
     if json:
         _print_json(advice, reach, local, notes, files)
         return
@@ -183,7 +185,12 @@ def _limit(
 
 
 def _measure(
-    attacker: str, request: Request, file: Path | None, options: ReadOptions, seed: int
+    attacker: str,
+    request: Request,
+    file: Path | None,
+    options: ReadOptions,
+    seed: int,
+    told: dict[str, None],
 ) -> Callable[..., float]:
     """A function that measures the odds of an attacker on the circuits of a file."""
     from hushmeter.advice import measure_with
@@ -195,7 +202,7 @@ def _measure(
     if file is not None:
         # An attacker is measured on the truth of the circuits; everything else is the meter's.
         truth = request.home.label(read_home_recording(file, options, need_circuits=False).trace)
-    return measure_with(attacker, request.home, request.member.name, truth, seed)
+    return measure_with(attacker, request.home, request.member.name, truth, seed, told=told)
 
 
 def _compare(

@@ -56,13 +56,6 @@ def attack(
     train: Annotated[
         Path | None, typer.Option("--train", help="Sub-metered data that the attacker learns from.")
     ] = None,
-    population: Annotated[
-        Path | None,
-        typer.Option(
-            help="What hushmeter learn --population wrote, for the semi-blind attacker. Without a "
-            "home, all its types are searched for."
-        ),
-    ] = None,
     generation: Annotated[
         str,
         typer.Option(
@@ -93,9 +86,6 @@ def attack(
 
     Example: hushmeter attack meter.csv --home home.toml -a sparse-hmm --train sub.csv
     -p unseen=nearest -o states.csv
-
-    Example: hushmeter attack meter.csv --have kettle,fridge -a semi-blind --population
-    population.npz -o states.csv
     """
     from hushmeter.assumptions import remove_generation
     from hushmeter.attack.base import GaussianNoise
@@ -118,11 +108,9 @@ def attack(
     table_format(output)
     refuse_overwrite(output, force)
     values = read_parameters(parameter or (), chosen)
-    if population is None:
-        made = _make(chosen, _require(home, attacker), values, quiet=json)
-    else:
-        made = _load_population(population, chosen, home, values)
-    home = made.home
+    if home is None:
+        raise InputError(NO_HOME)
+    made = _make(chosen, home, values, quiet=json)
     read = partial(read_home_recording, options=options, need_circuits=False)
     training = None if train is None else home.label(read(train).trace)
     if training is not None:
@@ -152,31 +140,6 @@ def attack(
         print_json({**summary, "files": [output]})
     else:
         _print_summary(summary, output)
-
-
-def _require(home: Home | None, attacker: str) -> Home:
-    """The home, which every attacker without a population needs."""
-    if attacker == "semi-blind":
-        raise InputError(
-            "the semi-blind attacker needs --population FILE, which hushmeter learn --population "
-            "writes."
-        )
-    if home is None:
-        raise InputError(NO_HOME)
-    return home
-
-
-def _load_population(
-    file: Path, chosen: type[Attacker], home: Home | None, values: dict[str, Any]
-) -> Attacker:
-    """The semi-blind attacker of a population on a home, or on all its types."""
-    if chosen.name != "semi-blind":
-        raise InputError(f"--population is for the semi-blind attacker, not for {chosen.name}.")
-    if set(values) - {"mechanism"}:
-        raise InputError("a population is already learnt: only the parameter mechanism can change.")
-    learnt: Any = chosen.load(file)
-    made: Attacker = learnt.for_home(home or learnt.home).knows(values.get("mechanism"))
-    return made
 
 
 def _describe_generation(trace: Trace, generation: str) -> str | None:

@@ -1,8 +1,7 @@
-"""`hushmeter learn`: a home from sub-metered readings, or types of appliances from many."""
+"""`hushmeter learn`: a home from sub-metered readings."""
 
 from __future__ import annotations
 
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,11 +11,8 @@ import typer
 from hushmeter.cli.options import (
     FORCE,
     JSON,
-    PARAMETER,
-    as_rare,
     parse_length,
     rare_option,
-    read_parameters,
     repeat_given,
     takes_reader_options,
 )
@@ -38,12 +34,8 @@ LEARN_OPTIONS = ("time_column", "unit", "tz", "building", "start", "end")
 def learn(
     context: typer.Context,
     *,
-    datasets: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="DATASET…",
-            help="Folder or file with a column for each appliance; several with --population.",
-        ),
+    dataset: Annotated[
+        Path, typer.Argument(help="Folder or file with a column for each appliance.")
     ],
     appliance: Annotated[
         list[str] | None, typer.Option(help="Only this circuit; may be repeated.")
@@ -67,16 +59,12 @@ def learn(
         str | None,
         typer.Option(help="Cut a home of the paper out of its data set: ukdale4, teald or redd1."),
     ] = None,
-    population: Annotated[
-        bool, typer.Option("--population", help="Learn types of appliances from several homes.")
-    ] = False,
-    parameter: Annotated[list[str] | None, as_rare(PARAMETER)] = None,
     output: Annotated[
         Path | None,
         typer.Option(
             "-o",
             "--output",
-            help="The home, as .toml; a folder with --segment; .npz with --population.",
+            help="The home, as .toml; a folder with --segment.",
         ),
     ] = None,
     force: Annotated[bool, FORCE] = False,
@@ -89,42 +77,30 @@ def learn(
     .png, .svg and .csv). With --segment it learns a home of the paper, writes it with its readings
     and compares it with the paper.
 
-    With --population it learns types of appliances from sub-metered homes, for the semi-blind
-    attacker of homes without sub-meters. A circuit has a type if its name contains the name of the
-    type, such as kettle (on above 500 W), microwave (200 W), fridge (50 W), dishwasher or washing
-    machine (30 W, and pauses of up to 15 min belong to a run); the guide to the attackers lists all
-    types. The readings must have an interval of at most one minute. Days on which the meter reports
-    a single value are left out. The training takes one to two minutes for each home, up to five.
-
     Example: hushmeter learn redd/low_freq --building 1 --denoised -o home.toml
 
     Example: hushmeter learn redd/low_freq --segment redd1 -o redd1
-
-    Example: hushmeter learn redd/house1 ukdale/house2 --population -o population.npz
     """
     from hushmeter.files import refuse_overwrite
     from hushmeter.learn.homes import Rule, learn_home
     from hushmeter.read import read_home_recording
 
-    _refuse_unused(context, population, segment)
+    unused = "" if segment is None else repeat_given(context, "appliance", *LEARN_OPTIONS)
+    if unused:
+        raise InputError(f"--segment has no use for{unused}: leave it out.")
     rule = Rule(
         threshold, parse_length("min-on", min_on), parse_length("min-off", min_off), quantile
     )
-    if len(datasets) > 1 and not population:
-        raise InputError("a home is learnt from one data set; several need --population.")
     if segment is not None:
-        _learn_segment(segment, datasets[0], rule, denoised is not False, output, force, json)
+        _learn_segment(segment, dataset, rule, denoised is not False, output, force, json)
         return
     if output is None:
-        raise InputError("name the file to write: -o home.toml, or -o population.npz.")
-    if population:
-        _learn_population(datasets, parameter or [], output, force, json, options)
-        return
+        raise InputError("name the file to write: -o home.toml.")
     if output.suffix.lower() != ".toml":
         raise InputError(f"{output} must end in .toml.")
     for suffix in (".toml", ".png", ".svg", ".csv"):
         refuse_overwrite(output.with_suffix(suffix), force)
-    recording = read_home_recording(datasets[0], options)
+    recording = read_home_recording(dataset, options)
     learnt = learn_home(
         recording.trace,
         denoised=bool(denoised) or recording.mains != "metered",
@@ -138,21 +114,6 @@ def learn(
         print_json({**_describe(learnt, recording), "files": files})
     else:
         _report(learnt, recording, files)
-
-
-def _refuse_unused(context: typer.Context, population: bool, segment: str | None) -> None:
-    """Refuse options that have no use for what is learnt."""
-    rule = ("denoised", "threshold", "min_on", "min_off", "quantile")
-    if population:
-        unused = repeat_given(context, "appliance", "start", "end", *rule, "segment")
-        wanted = "--population"
-    elif segment is not None:
-        unused = repeat_given(context, "appliance", "parameter", *LEARN_OPTIONS)
-        wanted = "--segment"
-    else:
-        unused, wanted = repeat_given(context, "parameter"), "a home"
-    if unused:
-        raise InputError(f"{wanted} has no use for{unused}: leave it out.")
 
 
 def _learn_segment(
@@ -188,38 +149,6 @@ def _learn_segment(
     for sentence in (*result.findings, *result.recording.notes, *result.learnt.notes):
         typer.echo(sentence)
     print_files(files)
-
-
-def _learn_population(
-    datasets: list[Path],
-    parameter: list[str],
-    output: Path,
-    force: bool,
-    json: bool,
-    options: ReadOptions,
-) -> None:
-    """Learn types of appliances from sub-metered homes, to attack homes without sub-meters."""
-    from hushmeter.files import refuse_overwrite
-    from hushmeter.read import read_home_recording
-
-    semi_blind = load("nilm.semi_blind", "--population")
-    values = read_parameters(parameter, semi_blind.SemiBlind)
-    refuse_overwrite(output, force)
-    traces = [read_home_recording(dataset, options).trace for dataset in datasets]
-    shown = sys.stderr.isatty() and not json
-    learnt = semi_blind.learn_population(traces, **{"progress": shown, **values})
-    learnt.save(output, force=force)
-    columns = (learnt.types_, learnt.homes_, learnt.powers_, learnt.thresholds_)
-    found = list(zip(*columns, strict=True))
-    if json:
-        keys = ("type", "homes", "mean_on_w", "threshold")
-        rows = [dict(zip(keys, row, strict=True)) for row in found]
-        print_json({"types": rows, "files": [output]})
-        return
-    cells = [(name, f"{homes}", f"{power:.0f} W", f"{p:.1f}") for name, homes, power, p in found]
-    header = ("type", "homes", "mean power", "on above probability")
-    print_table(f"Population of {len(traces)} homes", header, cells)
-    print_files([str(output)])
 
 
 def _describe(learnt: LearntHome, recording: Recording) -> dict[str, Any]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
 from hushmeter import synth
 from hushmeter.appliance import Appliance
+from hushmeter.apps.nilm import neural
 from hushmeter.apps.nilm.neural import RecurrentNet, _one_step, _Windows
-from hushmeter.errors import DataError, InputError, NotFittedError
+from hushmeter.errors import DataError, InputError, MissingExtraError, NotFittedError
 from hushmeter.home import Home
 from hushmeter.scoring import score
 
@@ -113,3 +117,18 @@ def test_one_reading_needs_no_recurrent_step():
     values = torch.randn(11, 5, generator=torch.Generator().manual_seed(0))
     expected, _ = lstm(values[:, None, :])
     torch.testing.assert_close(_one_step(lstm, values), expected[:, 0])
+
+
+def test_a_missing_torch_is_reported_at_once(monkeypatch):
+    monkeypatch.setattr(neural, "find_spec", lambda _: None)
+    with pytest.raises(MissingExtraError, match=r'pip install "\.\[deep\]"'):
+        RecurrentNet(HOME)
+
+
+def test_torch_is_imported_only_to_train():
+    code = (
+        "import sys, hushmeter as hm\n"
+        "hm.attackers['rnn'](hm.synth.ready_home('evening'))\n"
+        "assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,32 +1,33 @@
-"""The choice of the strongest attacker: on held-back data, under the noise, never on the test."""
+"""The strongest attacker: the mean of two, and a guess where held-back days do not beat it."""
 
 from __future__ import annotations
-
-from typing import ClassVar
 
 import numpy as np
 import pytest
 
 import hushmeter as hm
+from hushmeter.apps.nilm import strongest
+from hushmeter.apps.nilm.bayes import Bayes
 from hushmeter.apps.nilm.strongest import (
-    FOLDS,
     MOST_BLOCKS,
     MOST_JUDGED,
     NO_DATA,
-    QUICK,
+    SHORT_FOLDS,
+    THRESHOLDS,
     Strongest,
     cut_blocks,
-    default_candidates,
     leave_out,
     sample_noise,
 )
-from hushmeter.attack.base import AllOff, Attacker
-from hushmeter.attack.registry import attackers
-from hushmeter.errors import DataError, InputError, NotFittedError, UnknownNameError
+from hushmeter.apps.nilm.trees import Trees
+from hushmeter.errors import DataError, InputError, NotFittedError
 from hushmeter.noise import Laplace
 from hushmeter.scoring import score
+from tests.apps.nilm.test_trees import HOME as MAINS_HOME
+from tests.apps.nilm.test_trees import make_trace
 
 HOME = hm.Home([hm.Appliance("kettle", 2000.0), hm.Appliance("lamp", 60.0)], 20.0, 100.0)
+ROWS = 6000
 
 
 @pytest.fixture(scope="module")
@@ -36,39 +37,117 @@ def train():
 
 @pytest.fixture(scope="module")
 def fitted(train):
-    return Strongest(HOME, candidates=("all-off", "bayes", "co")).fit(train)
+    """An attacker that learnt from five hours."""
+    return Strongest(HOME).fit(train)
 
 
-class Threshold(Attacker):
-    """Answers that the kettle is on above 1000 W; a user's attacker that overrides `predict`."""
-
-    name: ClassVar[str] = "threshold"
-    needs: ClassVar[str] = "nothing"
-    assumes: ClassVar[str] = "nothing"
-
-    def predict(self, readings, *, initial_state=None, rng=None):
-        values, _ = self._observe(readings)
-        return np.stack([values > 1000, values > 1e9], axis=1)
+@pytest.fixture(scope="module")
+def days():
+    return make_trace(1, 6 * 1440)
 
 
-def test_the_choice_follows_the_noise(fitted):
+@pytest.fixture(scope="module")
+def both(days):
+    """An attacker that learnt from six days with unmetered load."""
+    pytest.importorskip("lightgbm", reason="needs the extra nilm")
+    return Strongest(MAINS_HOME, rows=ROWS).fit(days)
+
+
+class Answers:
+    """Stands in for an attacker that has learnt: its probabilities are given."""
+
+    name = "bayes"
+
+    def __init__(self, chance):
+        self.chance, self.means_ = chance, (np.zeros(1),)
+
+    def knows(self, mechanism):
+        return self
+
+    def predict_proba(self, readings, **given):
+        return self.chance(readings.readings)
+
+
+def judge(states, chance, days=1.0):
+    """What is chosen if `chance` gives the probabilities for readings."""
+    states = np.asarray(states)
+    trace = hm.Trace(100 + states @ HOME.powers, days * 86_400 / len(states), states=states)
+    made = Strongest(HOME)
+    made._learn = lambda part: {"bayes": Answers(chance)}
+    return made.fit(trace).choose()
+
+
+def test_the_answer_is_the_plain_mean_of_both(both, days):
+    test = make_trace(2, 2000)
+    parts = [Bayes(MAINS_HOME).fit(days), Trees(MAINS_HOME, rows=ROWS).fit(days)]
+    noise = Laplace(1.0, 200.0, grid=1.0)
+    for mechanism in (None, noise):
+        made = both.knows(mechanism)
+        choice = made.choose()
+        assert choice.name == "bayes and trees"
+        assert choice.without_data == ()
+        mean = np.mean([one.knows(mechanism).predict_proba(test) for one in parts], axis=0)
+        np.testing.assert_array_equal(made.predict_proba(test), mean)
+        np.testing.assert_array_equal(made.predict(test), mean > choice.threshold)
+    assert both.choose().f1 > both.knows(noise).choose().f1
+    assert "The attacker is bayes and trees: it is right about" in both.choose().sentence
+
+
+def test_the_days_that_decide_are_unknown_to_the_copies(both, days):
+    blocks = cut_blocks(days)
+    assert len(blocks) == 6
+    np.testing.assert_array_equal(both.blocks_[0][1], days.readings[blocks[1]])
+    np.testing.assert_array_equal(both.blocks_[1][1], days.readings[blocks[4]])
+    rest = leave_out(days, blocks[1::3])
+    assert len(rest) == 4 * 1440
+    (copy,) = both.held_back_
+    np.testing.assert_array_equal(copy["trees"].readings_, rest.readings)
+    assert copy["trees"].parameters == both.fitted_["trees"].parameters
+
+
+def test_without_lightgbm_bayes_answers_and_trees_is_named(days, monkeypatch):
+    monkeypatch.setattr(strongest, "find_spec", lambda _: None)
+    choice = Strongest(MAINS_HOME).fit(days).choose()
+    assert choice.name == "bayes"
+    assert "stronger attacker trees is not installed: it needs the extra named nilm" in (
+        choice.sentence
+    )
+
+
+def test_less_than_four_days_are_left_to_bayes(fitted, train):
+    assert list(fitted.fitted_) == ["bayes"]
+    assert len(fitted.held_back_) == SHORT_FOLDS
+    choice = fitted.choose()
+    assert (choice.name, choice.threshold) == ("bayes", 0.5)
+    assert "less than 4 days, too little for trees" in choice.sentence
+    test = hm.synth.trace(HOME, 1000, 0.97, seed=2)
+    alone = Bayes(HOME).fit(train)
+    np.testing.assert_array_equal(fitted.predict(test), alone.predict(test))
+
+
+def test_less_than_four_days_beside_unmetered_load_are_answered_by_the_guess():
+    short = make_trace(1, 3000)
+    made = Strongest(MAINS_HOME).fit(short)
+    assert made.unmetered_
+    assert made.choose().name == NO_DATA
+    assert "too few beside a load that nobody meters" in made.choose().sentence
+    assert "does not show that the readings hide anything" in made.choose().sentence
+    assert not made.predict(short).any()
+    assert score(made.fitted_["bayes"].predict(short), short).f1 > 0.5
+
+
+def test_the_answer_follows_the_noise(fitted):
     clean = fitted.choose()
-    assert clean.name == "bayes"
     assert clean.without_data == ()
     assert clean.alpha > clean.floor
-    blind = fitted.knows(Laplace(1e-3, 2000.0, grid=1.0)).choose()
-    assert blind.name == NO_DATA
-    assert blind.alpha == pytest.approx(blind.floor)
+    blind = fitted.knows(Laplace(1e-3, 2000.0, grid=1.0))
+    assert blind.choose().name == NO_DATA
+    assert blind.choose().alpha == pytest.approx(blind.choose().floor)
+    assert "the answer is that guess" in blind.choose().sentence
+    assert not blind.predict([3000.0] * 50).any()
     # The lamp disappears before the kettle.
     between = fitted.knows(Laplace(1.0, 700.0, grid=1.0)).choose()
-    assert clean.f1 > between.f1 > blind.f1
-
-
-def test_it_answers_as_the_chosen_attacker(fitted, train):
-    test = hm.synth.trace(HOME, 1000, 0.97, seed=2)
-    alone = attackers["bayes"](HOME).fit(train)
-    np.testing.assert_array_equal(fitted.predict(test), alone.predict(test))
-    np.testing.assert_array_equal(fitted.predict_power(test), alone.predict_power(test))
+    assert clean.f1 > between.f1 > 0
 
 
 @pytest.mark.parametrize("scale", [0.0, 20.0, 300.0, 3000.0, 1e5])
@@ -81,199 +160,77 @@ def test_it_is_not_below_the_guess_without_data(fitted, train, scale):
     assert found.alpha >= floor - 0.005
 
 
-def choose_among(candidate, states):
-    """The choice of a strongest attacker with a single candidate, from readings without noise."""
-    power = states * HOME.powers
-    train = hm.Trace(100 + power.sum(axis=1), 6.0, states=states, power=power)
-    attackers._registered[candidate.name] = candidate
-    try:
-        return Strongest(HOME, candidates=(candidate.name,)).fit(train).choose()
-    finally:
-        del attackers._registered[candidate.name]
-
-
 def test_a_weak_appliance_is_answered_without_data():
-    class Wrong(AllOff):
-        name: ClassVar[str] = "wrong-lamp"
-
-        def _predict(self, seen):
-            return np.stack([seen.readings > 1000, seen.readings % 2000 < 130], axis=1)
-
-    states = np.stack([np.arange(500) % 10 == 0, np.arange(500) % 3 == 0], axis=1)
-    choice = choose_among(Wrong, states)
+    place = np.arange(500)
+    states = np.stack([place % 10 == 0, place % 3 == 0], axis=1)
+    choice = judge(states, lambda y: np.stack([y > 1000, y % 2000 < 130], axis=1) * 1.0)
+    assert choice.name == "bayes"
     assert choice.without_data == ("lamp",)
-    assert choice.name == "wrong-lamp"
     assert "answers without data about lamp" in choice.sentence
 
 
-def test_the_choice_uses_data_that_the_candidates_have_not_seen(train):
-    blocks = cut_blocks(train)
-    assert [part.start for part in blocks] == [0, 600, 1200, 1800, 2400]
-    assert [part.stop for part in blocks] == [600, 1200, 1800, 2400, 3000]
-    rest = leave_out(train, [blocks[1], blocks[3]])
-    np.testing.assert_array_equal(rest.readings[:600], train.readings[:600])
-    np.testing.assert_array_equal(rest.readings[600:1200], train.readings[1200:1800])
-    assert np.flatnonzero(rest.run_starts).tolist() == [0, 600, 1200]
-
-    class Memory(AllOff):
-        """Remembers the readings of its training data, and knows nothing else."""
-
-        name: ClassVar[str] = "memory"
-
-        def fit(self, trace):
-            self.seen_ = dict(zip(trace.readings.tolist(), trace.truth().tolist(), strict=True))
-            return super().fit(trace)
-
-        def _predict(self, seen):
-            nothing = [False] * len(self.home)
-            return np.array([self.seen_.get(y, nothing) for y in seen.readings.tolist()])
-
-    registry = attackers._registered
-    registry["memory"] = Memory
-    try:
-        made = Strongest(HOME, candidates=("memory", "bayes")).fit(train)
-    finally:
-        del registry["memory"]
-    assert score(made.fitted_["memory"].predict(train), train).f1 == 1.0
-    assert made.choose().name == "bayes"
-
-
-def test_a_loss_that_the_days_do_not_agree_about_is_no_reason_to_leave_an_appliance_out():
-    class Seasonal(AllOff):
-        """Right about the lamp in the first part alone, and always right about the kettle."""
-
-        name: ClassVar[str] = "seasonal"
-
-        def _predict(self, seen):
-            return np.stack([seen.readings > 1000, np.ones(len(seen), bool)], axis=1)
-
+def test_the_better_guess_of_two_is_the_floor():
     place = np.arange(1200)
-    kettle = place % 10 == 5
-    # The lamp is on in the first half of the training data: no gain and no loss on the whole.
-    unclear = choose_among(Seasonal, np.stack([kettle, (place < 600) & (place % 100 > 0)], axis=1))
-    assert unclear.without_data == ()
-    # Here the answer "on" about the lamp is wrong on every day.
-    wrong = choose_among(Seasonal, np.stack([kettle, place % 10 == 0], axis=1))
-    assert wrong.without_data == ("lamp",)
-    assert wrong.f1 == 0.5
+    mostly = np.stack([place % 10 == 5, place % 100 > 20], axis=1)
+    nothing = judge(mostly, lambda y: np.zeros((len(y), 2)))
+    assert nothing.name == NO_DATA
+    assert nothing.floor == pytest.approx(1 - (mostly ^ [False, True]).mean())
+    # Most of the training, but not of the days that decide (the second and the fifth of six).
+    day = place // 200
+    changed = np.stack([place % 10 == 5, ~np.isin(day, (1, 4)) | (place % 20 < 11)], axis=1)
+    off = judge(changed, lambda y: np.zeros((len(y), 2)), days=6.0)
+    assert off.floor == pytest.approx((0.9 + 0.55) / 2)
 
 
-def test_few_days_do_not_tell_candidates_apart_so_the_first_one_stays(train):
-    noise = Laplace(1.0, 500.0, grid=1.0)
-    made = Strongest(HOME, candidates=("bayes", "co")).fit(train).knows(noise)
-    truths = [block[2] for block in made.blocks_]
-    answers = [made._answer(made.held_back_["bayes"][block[0]], block) for block in made.blocks_]
-    better = [answer.copy() for answer in answers]
-    # Better on one day of five, and worse on another one by less.
-    worse = int((answers[0] != truths[0]).sum()) // 4
-    better[0], better[1][:worse] = truths[0], ~truths[1][:worse]
-    alone = Strongest(HOME, candidates=("bayes",)).fit(train).knows(noise).choose()
-    found = {"bayes": answers, "co": better}
-    made._answer = lambda attacker, block: found[attacker.name][
-        next(i for i, one in enumerate(made.blocks_) if one is block)
-    ]
-    assert made.choose().name == "bayes"
-    assert made.choose().f1 == alone.f1
-    # If it is better on every day, it is chosen.
-    made._choices = {}
-    found["co"] = truths
-    assert made.choose().name == "co"
-    assert made.choose().f1 == 1.0
+def test_the_threshold_has_the_highest_f1_of_the_days_that_decide():
+    states = np.arange(1200)[:, None] % 10 == np.array([0, 5])
+
+    def chance(y):
+        return np.where(np.stack([y > 1000, (y > 130) & (y < 1000)], axis=1), 0.38, 0.33)
+
+    assert judge(states, chance, days=6.0).threshold == 0.35
+    assert judge(states, lambda y: chance(y) > 0.35, days=6.0).threshold == THRESHOLDS[0]
+    # Short data is no reason for a threshold.
+    assert judge(states, chance, days=3.0).name == NO_DATA
 
 
-def test_at_most_two_weeks_decide_and_all_times_of_day(train):
-    class Free(AllOff):
-        name: ClassVar[str] = "free"
-
-    attackers._registered["free"] = Free
-    try:
-        long = hm.Trace(
-            np.zeros(40 * 2880), 30.0, states=np.zeros((40 * 2880, 2), bool), power=None
-        )
-        made = Strongest(HOME, candidates=("free",)).fit(long)
-    finally:
-        del attackers._registered["free"]
-    assert len(cut_blocks(long)) == 40
+def test_at_most_two_weeks_decide_and_all_times_of_day():
+    length = 60 * 2880
+    states = np.zeros((length, 2), bool)
+    made = Strongest(HOME)
+    made._learn = lambda part: {"bayes": Answers(lambda y: np.zeros((len(y), 2)))}
+    made.fit(hm.Trace(np.zeros(length), 30.0, states=states))
     assert len(made.blocks_) == MOST_BLOCKS
     assert sum(len(readings) for _, readings, _, _ in made.blocks_) == MOST_JUDGED
-    assert {fold for fold, *_ in made.blocks_} == set(range(FOLDS))
     assert made.choose().name == NO_DATA
 
 
-def test_the_guess_is_on_only_for_what_is_on_in_every_part():
-    place = np.arange(1000)
-    states = np.stack([place % 10 < 9, place < 700], axis=1)
-    train = hm.Trace(100 + (states * HOME.powers).sum(axis=1), 6.0, states=states)
-    made = Strongest(HOME, candidates=("co",)).fit(train)
-    assert made.guess_.tolist() == [True, False]
+def test_training_data_is_cut_into_parts_and_left_out(train):
+    blocks = cut_blocks(train)
+    assert [part.start for part in blocks] == [0, 600, 1200, 1800, 2400]
+    rest = leave_out(train, [blocks[1], blocks[3]])
+    np.testing.assert_array_equal(rest.readings[600:1200], train.readings[1200:1800])
+    assert np.flatnonzero(rest.run_starts).tolist() == [0, 600, 1200]
 
 
-def test_candidates_that_have_learnt_are_used_again(train):
-    known = attackers["bayes"](HOME).fit(train)
-    made = Strongest(HOME, candidates="quick").fit_with(train, {"bayes": known})
-    assert made.candidates == QUICK
-    assert made.fitted_["bayes"] is known
-    alone = Strongest(HOME, candidates=QUICK).fit(train)
-    assert made.choose() == alone.choose()
-
-
-def test_own_attackers_that_override_predict_can_be_candidates(train):
-    registry = attackers._registered
-    registry["threshold"] = Threshold
-    try:
-        made = Strongest(HOME, candidates=("threshold",)).fit(train)
-    finally:
-        del registry["threshold"]
-    assert made.choose().name == "threshold"
-    assert made.predict([100.0, 2100.0])[:, 0].tolist() == [False, True]
-
-
-def test_a_saved_attacker_chooses_alike(fitted, tmp_path):
-    fitted.save(tmp_path / "strongest.npz")
-    copy = Strongest.load(tmp_path / "strongest.npz")
+def test_a_saved_attacker_answers_alike(both, fitted, tmp_path):
+    both.save(tmp_path / "both.npz")
+    copy, test = Strongest.load(tmp_path / "both.npz"), make_trace(2, 500)
     for mechanism in (None, Laplace(1.0, 700.0, grid=1.0)):
-        assert copy.knows(mechanism).choose() == fitted.knows(mechanism).choose()
+        assert copy.knows(mechanism).choose() == both.knows(mechanism).choose()
+        chances = [one.knows(mechanism).predict_proba(test) for one in (copy, both)]
+        np.testing.assert_array_equal(*chances)
     damaged = fitted.knows(None)
-    damaged.held_back_ = {}
+    damaged.held_back_ = ()
     damaged.save(tmp_path / "damaged.npz")
     with pytest.raises(DataError, match="damaged"):
         Strongest.load(tmp_path / "damaged.npz")
 
 
-def test_a_candidate_that_cannot_learn_is_left_out_with_the_reason(train):
-    pytest.importorskip("torch", reason="needs the extra deep")
-    made = Strongest(HOME, candidates=("tcn", "bayes")).fit(train)
-    assert "needs at least 5120 readings" in made.left_out_["tcn"]
-    assert list(made.fitted_) == ["bayes"]
-    with pytest.raises(DataError, match="no attacker can learn from this data: the tcn attacker"):
-        Strongest(HOME, candidates=("tcn",)).fit(train)
-
-
-def test_every_candidate_is_judged_with_what_it_attacks_with():
-    """Single networks were judged where three attack: the choice was another one."""
-    pytest.importorskip("torch", reason="needs the extra deep")
-    small = {"channels": 8, "nets": 2, "steps": 2, "batch": 2, "window": 8}
-    trace = hm.synth.trace(HOME, 1000, 0.97, interval_s=60.0, seed=1)
-    net = attackers["tcn"](HOME, settings=small, seed=5).fit(trace)
-    made = Strongest(HOME, candidates=("tcn", "bayes")).fit_with(trace, {"tcn": net})
-    for name, held_back in made.held_back_.items():
-        for fold, judged in enumerate(held_back):
-            assert judged.parameters == made.fitted_[name].parameters
-            rest = leave_out(trace, cut_blocks(trace)[fold::FOLDS])
-            again = type(judged)(HOME, **judged.parameters).fit(rest)
-            np.testing.assert_array_equal(judged.predict(trace), again.predict(trace))
-    assert [len(judged.weights_) for judged in made.held_back_["tcn"]] == [2] * FOLDS
-
-
-def test_wrong_names_and_intervals_are_refused(fitted):
-    with pytest.raises(InputError, match="at least one attacker"):
-        Strongest(HOME, candidates=())
-    with pytest.raises(InputError, match="other than strongest"):
-        Strongest(HOME, candidates=("strongest",))
-    with pytest.raises(UnknownNameError):
-        Strongest(HOME, candidates=("nonsense",))
+def test_wrong_input_is_refused(fitted):
     with pytest.raises(NotFittedError):
-        Strongest(HOME, candidates=("bayes",)).predict([1.0])
+        Strongest(HOME).predict([1.0])
     with pytest.raises(InputError, match="trained on readings of 6 s"):
         fitted.predict(hm.Trace([1.0, 2.0], 60.0))
-    assert set(default_candidates()) >= {"bayes", "sparse-hmm"}
+    with pytest.raises(InputError, match="rows"):
+        Strongest(HOME, rows=0)

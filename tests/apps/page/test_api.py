@@ -157,8 +157,7 @@ def test_the_strongest_attacker_follows_a_view_and_is_named(client, evening):
     found = client.post("/api/attack", json=request).json()
     case = make_example("evening")
     noise, released = promised(5.0).noise, by_library(5.0, 7)[1]
-    strongest = hm.attackers["strongest"](case.home, candidates=("bayes", "sparse-hmm"))
-    strongest = strongest.fit(case.training).knows(noise)
+    strongest = hm.attackers["strongest"](case.home).fit(case.training).knows(noise)
     score = hm.score(strongest.predict(released, rng=7), case.trace)
     assert found["chosen"] == strongest.choose().sentence
     assert found["name"] == strongest.choose().name

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import hushmeter as hm
 from hushmeter.apps.page import workers
 from hushmeter.apps.page.workers import WorkerPool, confine, find_confinement
 from hushmeter.errors import DataError
@@ -85,6 +86,19 @@ def follow(data: bytes) -> str:
         return str(error)
     finally:
         nilmtk.refuse_outside_data = check
+
+
+def grow_trees() -> int:
+    """Learn five days as the page does, and attack them."""
+    home = hm.synth.ready_home("evening").subset(["kettle", "car charger"])
+    days = hm.synth.trace(home, 5 * 1440, interval_s=60.0, seed=1)
+    made = hm.attackers["strongest"](home, rows=2000).fit(days)
+    return len(made.fitted_) if made.predict(days[:100]).shape == (100, 2) else 0
+
+
+def test_a_worker_grows_the_trees_of_the_strongest_attacker(pool):
+    pytest.importorskip("lightgbm", reason="needs the extra nilm")
+    assert call(pool, grow_trees) == 2
 
 
 @needs_landlock

@@ -46,8 +46,7 @@ def attack_by_library(example, epsilon, seed):
     promise = hm.Request(home=home, epsilon=epsilon).resolve(hm.metered(trace))
     mechanism = promise.noise
     released = promise.release(trace, rng=seed).trace
-    quick = ("bayes", "sparse-hmm")
-    attacker = hm.attackers["strongest"](home, mechanism=mechanism, candidates=quick)
+    attacker = hm.attackers["strongest"](home, mechanism=mechanism)
     attacker.fit(example.training)
     states = attacker.predict(released, rng=seed)
     return promise, released, states, hm.score(states, trace)

@@ -1,51 +1,34 @@
-"""RNN and TCN: neural networks that learn from the sub-meters of the home they attack.
+"""RNN: recurrent networks that learn from the sub-meters of the home that they attack.
 
-RNN is one recurrent network per appliance, from a window of mains to the power of the appliance.
-TCN is a convolutional network for all appliances and all noise levels: it is trained on readings
-with simulated noise of random size and distribution, and the standard deviation of this noise is
-one of its inputs.
-
-PyTorch is optional (the extra named deep), so this module imports it inside functions only.
+There is one network per appliance, from a window of mains to the power of the appliance. PyTorch is
+optional (the extra named deep), so this module imports it inside functions only.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hushmeter.apps.nilm.network import (
-    Cells,
-    Encoder,
-    Example,
-    NetworkAttacker,
-    Noise,
-    NoisyNetworkAttacker,
-    Weights,
-    add_noise,
-    build_net,
-    evaluate,
-    one_thread,
-    progress_bar,
-    set_bias,
-    train,
-    weights_of,
-    with_weights,
-)
-from hushmeter.attack.base import AttackerSettings, Observation, check_interval
+from hushmeter.attack.base import Attacker, AttackerSettings, Observation, read_settings
 from hushmeter.attack.levels import training_power
 from hushmeter.checks import BoolArray, FloatArray, IntArray, positive, whole
-from hushmeter.errors import DataError, InputError
-from hushmeter.formatting import short_duration
+from hushmeter.errors import DataError, InputError, MissingExtraError
+from hushmeter.home import Home
 from hushmeter.trace import Runs, Trace
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
+
+Weights = tuple[NDArray[np.float32], ...]
+"""Parameters of one network in the order of its `state_dict`."""
 
 PREDICT_BATCH = 4096
 """Number of windows that are evaluated at a time, which bounds the memory."""
@@ -93,7 +76,7 @@ class RecurrentSettings(AttackerSettings):
         positive("rate", self.rate)
 
 
-class RecurrentNet(NetworkAttacker):
+class RecurrentNet(Attacker):
     """RNN [1]_. Convolution, two bidirectional LSTMs and two dense layers per appliance.
 
     Parameters
@@ -101,8 +84,10 @@ class RecurrentNet(NetworkAttacker):
     home : Home
     settings : RecurrentSettings, mapping or None
         Layers and training of the networks.
-    seed, progress
-        As in `Tcn`.
+    seed : int
+        The same seed and data give the same networks; the order of the appliances has no effect.
+    progress : bool
+        Whether to show a progress bar on standard error while training.
 
     Attributes
     ----------
@@ -132,13 +117,27 @@ class RecurrentNet(NetworkAttacker):
     needs: ClassVar[str] = "sub-metered data; PyTorch (the extra named deep)"
     assumes: ClassVar[str] = "the home behaves as in training"
 
-    usual: ClassVar[AttackerSettings] = RecurrentSettings()
     checked_with: ClassVar[dict[str, Any]] = {
         "settings": {"hidden": (8, 8), "dense": 8, "epochs": 1}
     }
 
     settings: RecurrentSettings
     scale_: float
+    weights_: tuple[Weights, ...]
+
+    def __init__(
+        self,
+        home: Home,
+        *,
+        settings: RecurrentSettings | Mapping[str, Any] | None = None,
+        seed: int = 0,
+        progress: bool = False,
+    ) -> None:
+        super().__init__(home)
+        if find_spec("torch") is None:
+            raise MissingExtraError(f"the {self.name} attacker", "deep")
+        self.settings = read_settings(RecurrentSettings(), settings)
+        self.seed, self.progress = whole("seed", seed, least=0), bool(progress)
 
     @property
     def lookback(self) -> int | None:
@@ -192,8 +191,15 @@ class RecurrentNet(NetworkAttacker):
     def _check_learnt(self) -> None:
         if hasattr(self, "weights_"):
             positive("scale", self.scale_)
-            if self._count_networks() != len(self.home):
+            try:
+                count = len(self._networks())
+            except (RuntimeError, ValueError, TypeError, AttributeError):
+                count = 0
+            if count != len(self.home):
                 raise DataError("a saved rnn attacker is damaged.")
+
+    def _networks(self) -> list[nn.ModuleDict]:
+        return [self._build(weights) for weights in self.weights_]
 
     def _build(self, weights: Weights | None = None, seed: int = 0) -> nn.ModuleDict:
         """A network with the given parameters, or with random ones.
@@ -319,289 +325,42 @@ class _Windows:
         return values[:, None], which
 
 
-WINDOW_S = 512 * 60.0
-"""Length of a training window [s]."""
+def with_weights(net: nn.ModuleDict, weights: Weights) -> nn.ModuleDict:
+    """Give a network the parameters that `weights_of` returned."""
+    import torch
 
-LEAST_WINDOW = 96
-"""Smallest number of cells of a training window: a day of quarter hours."""
-
-LARGE_CELL = 4
-"""Cells with more readings are trained in a quarter of the windows per step, because the readings
-within the cells take most of the time."""
-
-FOLDS = 5
-"""Each network leaves out one of this number of parts of the training data."""
-
-THRESHOLD = 0.4
-"""Probability above which an appliance is reported as on. The best threshold for F1 is half of the
-F1 that it achieves (Lipton, Elkan, Naryanaswamy 2014), so it is below one half for every attacker
-that makes errors; 0.4 suits an F1 of 0.8."""
+    tensors = [torch.from_numpy(array.copy()) for array in weights]
+    net.load_state_dict(dict(zip(net.state_dict(), tensors, strict=True)))
+    return net
 
 
-class Tcn(NoisyNetworkAttacker):
-    """TCN. Dilated convolutions from noisy mains to the probability that each appliance is on.
-
-    Parameters
-    ----------
-    home : Home
-    mechanism
-        As in `Bayes`.
-    settings : NetSettings, mapping or None
-        How the networks are made and trained. There are at most five networks; each leaves out
-        another fifth of the training data and stops when it no longer improves there. A step has a
-        quarter of the windows for readings of less than 15 s. A window has by default as many cells
-        as 512 min have, and at least 96; a cell is a reading, or about one minute if the readings
-        are shorter.
-    seed : int
-        The same seed and data give the same networks; the order of the appliances has no effect.
-    progress : bool
-        Whether to show a progress bar on standard error while training.
-
-    Attributes
-    ----------
-    interval_s_ : float
-        Interval of the training data. [s]
-    centre_, spread_ : float
-        Median and standard deviation of the training mains. [W]
-    never_on_ : tuple of str
-        Appliances that never run in the training data; they are always predicted to be off.
-    weights_ : tuple of Weights
-        Parameters of the networks.
-
-    Raises
-    ------
-    MissingExtraError
-        If PyTorch is not installed.
-
-    Notes
-    -----
-    The inputs are the reading, its change, its mean over 5 to 135 min, and its height over the
-    lowest 15-min mean of 4 h, each divided by a scale that grows with the noise, and the standard
-    deviation and the shape of the noise. Residual blocks follow whose convolutions combine
-    readings that are up to 4 h apart [1]_. The loss is the cross entropy plus 0.3 times the soft
-    Dice loss of each appliance. In training, the noise of a window is absent, or has a log-uniform
-    scale between 20 W and 1.3 times the power of the largest appliance and a Laplace, Gaussian or
-    staircase distribution. In three of ten windows, the power of one or two appliances is replaced
-    by their power at another time, so that the network sees combinations that did not occur.
-
-    An appliance is predicted to be on where the mean probability exceeds 0.4, whatever the noise:
-    the best threshold for F1 is half of the F1 that it achieves [2]_, so 0.4 suits an F1 of 0.8.
-
-    References
-    ----------
-    .. [1] S. Bai, J. Z. Kolter, V. Koltun, "An empirical evaluation of generic convolutional and
-       recurrent networks for sequence modeling", arXiv:1803.01271, 2018.
-    .. [2] Z. C. Lipton, C. Elkan, B. Naryanaswamy, "Optimal thresholding of classifiers to
-       maximize F1 measure", ECML PKDD, 2014.
-    """
-
-    name: ClassVar[str] = "tcn"
-    needs: ClassVar[str] = "sub-metered training data; PyTorch (the extra named deep)"
-    assumes: ClassVar[str] = "the home behaves as in training; the noise distribution is known"
-
-    most_nets: ClassVar[int | None] = FOLDS
-    checked_with: ClassVar[dict[str, Any]] = {
-        "settings": {"channels": 8, "steps": 2, "batch": 2, "window": 4, "nets": 1}
-    }
-
-    interval_s_: float
-    centre_: float
-    spread_: float
-    never_on_: tuple[str, ...]
-
-    def fit(self, trace: Trace) -> Self:
-        """Train the networks on readings without noise and true states.
-
-        Raises
-        ------
-        DataError
-            If the trace is shorter than one training window, or no appliance runs in it.
-        """
-        super().fit(trace)
-        order = self._order()
-        states = trace.truth()[:, order]
-        self._check_training(trace, states)
-        cells = Cells(trace.interval_s)
-        data = TrainingData(
-            trace.readings, training_power(trace, self.home)[:, order], states, trace.run_starts
-        )
-        self.interval_s_ = trace.interval_s
-        self.centre_ = float(np.median(trace.readings))
-        self.spread_ = float(max(trace.readings.std(), 1.0))
-        self.never_on_ = tuple(
-            self.home.names[i]
-            for i, column in zip(order, states.T, strict=True)
-            if not column.any()
-        )
-        encoder = Encoder(cells, self.centre_, self.spread_)
-        nets, steps = self.settings.nets, self.settings.steps
-        with one_thread(), progress_bar(nets * steps, self.progress) as advance:
-            self.weights_ = tuple(self._train(fold, encoder, data, advance) for fold in range(nets))
-        return self
-
-    def _check_training(self, trace: Trace, states: BoolArray) -> None:
-        """Raise `DataError` if nothing can be learnt from the training data."""
-        needed = self._window(Cells(trace.interval_s)) * Cells(trace.interval_s).size
-        if len(trace) < needed:
-            raise DataError(
-                f"the {self.name} attacker needs at least {needed} readings of "
-                f"{short_duration(trace.interval_s)} to learn from, got {len(trace)}."
-            )
-        if not states.any():
-            raise DataError(
-                f"no appliance is ever on in the training data, so the {self.name} attacker "
-                "cannot learn from it: use a longer period."
-            )
-
-    def _window(self, cells: Cells) -> int:
-        """Cells per training window."""
-        return self.settings.window or max(LEAST_WINDOW, cells.count(WINDOW_S))
-
-    def _predict(self, seen: Observation) -> BoolArray:
-        return self._predict_proba(seen) > THRESHOLD
-
-    def _predict_proba(self, seen: Observation) -> FloatArray:
-        self._require_fit("weights_")
-        check_interval(self.name, self.interval_s_, seen.interval_s)
-        encoder = Encoder(Cells(self.interval_s_), self.centre_, self.spread_)
-        chance = np.empty((len(seen), len(self.home)))
-        with one_thread():
-            chance[:, self._order()] = evaluate(
-                self._networks(), encoder, seen.readings, seen.run_starts, Noise.of(self.mechanism)
-            )
-        chance[:, [self.home.index(name) for name in self.never_on_]] = 0.0
-        return chance
-
-    def _order(self) -> list[int]:
-        """Appliances by name, so that their order in the home has no effect."""
-        return sorted(range(len(self.home)), key=lambda i: self.home.names[i])
-
-    def _check_learnt(self) -> None:
-        if hasattr(self, "weights_"):
-            positive("interval", self.interval_s_)
-            positive("spread", self.spread_)
-            known = set(self.never_on_) <= set(self.home.names)
-            if not self._count_networks() or not known:
-                raise DataError(f"a saved {self.name} attacker is damaged.")
-
-    def _build(self, weights: Weights | None = None, seed: int = 0) -> nn.ModuleDict:
-        cells = Cells(self.interval_s_)
-        return build_net(cells, self.settings.channels, len(self.home), weights, seed)
-
-    def _train(
-        self, fold: int, encoder: Encoder, data: TrainingData, advance: Callable[[int], None]
-    ) -> Weights:
-        """Train one network without its part of the data; returns its best parameters."""
-        seed = self.seed * FOLDS + fold
-        net = self._build(seed=seed)
-        largest = float(self.home.powers.max())
-        width = self._window(encoder.cells)
-        windows = Windows(data, encoder, width, largest, fold, np.random.default_rng(seed))
-        set_bias(net, windows.on_share)
-        settings = self.settings
-        if encoder.cells.size > LARGE_CELL:
-            settings = replace(settings, batch=-(-settings.batch // 4))
-        return train(net, windows, settings, seed, advance)
+def weights_of(net: nn.ModuleDict) -> Weights:
+    """Copy the parameters of a network."""
+    return tuple(tensor.numpy().copy() for tensor in net.state_dict().values())
 
 
-@dataclass(frozen=True)
-class TrainingData:
-    """Readings without noise with the power and the states of the appliances, shape (T, N)."""
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Use one thread: the order of sums, and so the network, depends on their number."""
+    import torch
 
-    readings: FloatArray
-    power: FloatArray
-    states: BoolArray
-    run_starts: BoolArray
-
-
-def can_spare(readings: int, window: int) -> bool:
-    """Return whether training data is long enough to leave a part out; both in readings."""
-    return readings >= 2 * FOLDS * window
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
-class Windows:
-    """Random training windows of a home, with noise and exchanged appliances."""
+@contextmanager
+def progress_bar(steps: int, shown: bool) -> Iterator[Callable[[int], None]]:
+    """Show a progress bar on standard error; the value counts steps that were done."""
+    if not shown:
+        yield lambda _count: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
 
-    def __init__(
-        self,
-        data: TrainingData,
-        encoder: Encoder,
-        window: int,
-        largest: float,
-        fold: int,
-        rng: np.random.Generator,
-    ) -> None:
-        self.data, self.encoder, self.largest, self.rng = data, encoder, largest, rng
-        size, count = encoder.cells.size, data.readings.size
-        self.width, self.margin = window * size, encoder.cells.margin * size
-        edges = np.linspace(0, count, FOLDS + 1).astype(np.int64)
-        self.left_out = slice(int(edges[fold]), int(edges[fold + 1]))
-        kept, starts = np.ones(count, np.bool_), data.run_starts.copy()
-        if can_spare(count, self.width):
-            kept[self.left_out] = False
-            starts[edges[fold : fold + 2] % count] = True
-        self.rows = np.flatnonzero(kept)
-        runs = Runs.between_gaps(starts)
-        self.run_first = np.repeat(runs.first, runs.length)
-        self.run_last = np.repeat(runs.last, runs.length)
-        self.on_share = data.states[kept].mean(axis=0)
-        begins = data.states & kept[:, None]
-        begins[1:] &= ~data.states[:-1]
-        self.begins = [np.flatnonzero(column) for column in begins.T if column.any()]
-
-    def draw(self, count: int) -> Example:
-        """Draw a batch of training windows."""
-        centres = np.array([self._centre() for _ in range(count)])
-        return self._cut(centres, self.rng, exchange=True)
-
-    def held_out(self, count: int) -> Iterator[Example]:
-        """Fixed windows, spread evenly over the part that is left out; none without a part."""
-        if self.rows.size == self.data.readings.size:
-            return
-        span = self.left_out.stop - self.left_out.start
-        centres = self.left_out.start + (np.arange(count) + 0.5) / count * span
-        rng = np.random.default_rng(0)
-        for part in np.array_split(centres.astype(np.int64), -(-count // 16)):
-            yield self._cut(part, rng, exchange=False)
-
-    def _centre(self) -> int:
-        """Position in the middle of a new window; three of ten are near the start of a run."""
-        if self.begins and self.rng.random() < 0.3:
-            begin = self.rng.choice(self.begins[int(self.rng.integers(len(self.begins)))])
-            near = int(begin) + int(self.rng.integers(-self.width // 2, self.width // 2 + 1))
-            return min(max(near, int(self.run_first[begin])), int(self.run_last[begin]))
-        return int(self.rng.choice(self.rows))
-
-    def _cut(self, centres: IntArray, rng: np.random.Generator, *, exchange: bool) -> Example:
-        """Windows around the given positions, which end at the ends of contiguous runs."""
-        import torch
-
-        low, high = self.run_first[centres], self.run_last[centres]
-        start = np.minimum(centres - self.width // 2, high + 1 - self.width)
-        start = np.maximum(start, low)[:, None] - self.margin
-        places = start + np.arange(self.width + 2 * self.margin)
-        valid = (places >= low[:, None]) & (places <= high[:, None])
-        rows = np.clip(places, low[:, None], high[:, None])
-        y, on = self.data.readings[rows], self.data.states[rows]
-        if exchange:
-            self._exchange(rows, y, on)
-        known = add_noise(y, self.largest, rng)
-        cells = self.encoder.cells
-        inner = slice(cells.margin, cells.margin + self.width // cells.size)
-        inputs = self.encoder.encode(y, valid, known).cut(inner, cells.size)
-        window = slice(self.margin, self.margin + self.width)
-        states = torch.from_numpy(on[:, window].astype(np.float32))
-        return Example(inputs, states, torch.from_numpy(valid[:, window, None].astype(np.float32)))
-
-    def _exchange(self, rows: IntArray, y: FloatArray, on: BoolArray) -> None:
-        """In three of ten windows, give one or two appliances their power at another time."""
-        spare = self.rows.size - rows.shape[1]
-        for i in range(len(rows)):
-            if spare <= 0 or self.rng.random() >= 0.3:
-                continue
-            count = int(self.rng.integers(1, 1 + min(2, on.shape[2])))
-            for k in self.rng.choice(on.shape[2], count, replace=False):
-                first = int(self.rng.integers(spare))
-                other = self.rows[first : first + rows.shape[1]]
-                y[i] += self.data.power[other, k] - self.data.power[rows[i], k]
-                on[i, :, k] = self.data.states[other, k]
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("Training", total=steps)
+        yield lambda count: bar.advance(task, count)

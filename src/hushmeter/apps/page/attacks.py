@@ -11,7 +11,7 @@ import numpy as np
 
 from hushmeter import synth
 from hushmeter.advice.sentences import explain
-from hushmeter.apps.nilm.strongest import QUICK, Strongest, leave_out
+from hushmeter.apps.nilm.strongest import Strongest, leave_out
 from hushmeter.apps.page import schemas
 from hushmeter.apps.page.views import Shown, finite, on_stretches, show
 from hushmeter.attack.registry import attackers
@@ -29,13 +29,12 @@ SCORES = ("alpha", "alpha_floor", "f1", "balanced_accuracy")
 """Scores of the attack over all appliances."""
 NOT_LIVE = {
     "rnn": "its training takes minutes; use hushmeter attack",
-    "tcn": "its training takes minutes; use hushmeter attack",
-    "semi-blind": "it needs a population; use hushmeter attack",
+    "trees": "it is part of strongest, which the page offers; use hushmeter attack",
     "hold": "it needs the true state at the first reading, which no attacker has",
 }
 """Attackers that the page does not offer, with the reason."""
 DEFAULT = "strongest"
-OPTIONS: dict[str, dict[str, Any]] = {"strongest": {"candidates": QUICK}}
+OPTIONS: dict[str, dict[str, Any]] = {"strongest": {"rows": 80_000}}
 """Arguments with which an attacker learns within seconds."""
 LEAST_TRAINING = 0.5
 """Share of a file that must lie outside the stretch shown to be used for training."""

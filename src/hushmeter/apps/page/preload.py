@@ -6,6 +6,8 @@ worker. This process reads no file of a stranger, so that it may save the kernel
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from hushmeter import synth
 from hushmeter.apps.page import api  # noqa: F401
 from hushmeter.apps.page.attacks import NOT_LIVE, attack_view
@@ -26,6 +28,9 @@ def load_kernels() -> None:
             request = AttackRequest.model_validate(choices)
             attack_view(request, session, Settings())
     make_view(request, session, Settings())
+    # A few readings are too short for the trees of `strongest`, and the extra may be absent.
+    with suppress(ImportError):
+        import lightgbm  # noqa: F401
 
 
 load_kernels()
