@@ -23,7 +23,6 @@ import typer
 from hushmeter.cli.options import check_format
 from hushmeter.cli.output import exit_code_of
 from hushmeter.errors import HushmeterError, InputError
-from hushmeter.files import one_sentence
 
 GAUGES = {
     "exit_code": "Exit code of the last run.",
@@ -125,6 +124,8 @@ class JobLog:
     def write_metrics(self, path: Path, code: int) -> None:
         """Write all metrics in the text format of Prometheus."""
         from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
+
+        from hushmeter.files import one_sentence
 
         values: list[tuple[str, dict[str, str], float]] = [
             ("exit_code", {}, code),
