@@ -124,7 +124,8 @@ def test_one_customer_day_moves_the_count_by_one(tmp_path):
                             ledger=new_ledger(folder))  # fmt: skip
         found.append((done.tables[CLIPPED]["clipped_days"][0], (changed > 12).sum()))
     for noisy, exact in found:
-        assert abs(noisy - exact) < 60
+        # There are only 60 customer-days, and the noise has a standard deviation of about 1.4.
+        assert abs(noisy - exact) < 20
     assert sum(terms.shares.values()) == 1
     assert float(terms.promise.epsilon) <= 1
 
